@@ -1,0 +1,43 @@
+# Two commands on a machine with Python 3.11 or newer and make:
+#   make demo   install what the demo needs into .venv, run it
+#   make test   install what the tests need into .venv, run them
+# A second run skips the installation unless the pinned requirements have changed.
+
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/pip install --quiet --disable-pip-version-check
+
+.PHONY: demo test lint types layers bench clean
+
+demo: .venv/core
+	$(BIN)/anyseq demo
+
+# One torch thread per worker: more would fight for the same cores.
+test: .venv/full
+	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses=auto
+
+lint: .venv/full
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+
+types: .venv/full
+	$(BIN)/mypy
+
+layers: .venv/full
+	$(BIN)/lint-imports
+
+bench: .venv/core
+	$(BIN)/anyseq bench construct
+
+clean:
+	rm -rf .venv anyseq-demo
+
+.venv/core: requirements/core.txt pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(PIP) -r requirements/core.txt
+	$(PIP) --no-deps --no-build-isolation --editable .
+	touch $@
+
+.venv/full: .venv/core requirements/full.txt
+	$(PIP) -r requirements/full.txt
+	touch $@

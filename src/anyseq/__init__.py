@@ -1,0 +1,43 @@
+"""anyseq: statements about what Transformers can express, as things you can run.
+
+import anyseq as aq
+
+design = aq.Design(tokens=3)
+result = aq.approximate(f, design, features=1, tol=0.1, lipschitz=1.0)
+"""
+
+from anyseq import errors, nn
+from anyseq.construct import FUNCTIONS as functions
+from anyseq.construct import Approximation, ErrorReport, Plan, Term, approximate, load, plan
+from anyseq.design import Design
+from anyseq.ops import attention
+from anyseq.patterns import Causal, Full, Pattern
+from anyseq.positions import Absolute, NoPosition, Position, Toeplitz
+from anyseq.probability import Hardmax, ProbMap, Softmax
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Absolute",
+    "Approximation",
+    "Causal",
+    "Design",
+    "ErrorReport",
+    "Full",
+    "Hardmax",
+    "NoPosition",
+    "Pattern",
+    "Plan",
+    "Position",
+    "ProbMap",
+    "Softmax",
+    "Term",
+    "Toeplitz",
+    "approximate",
+    "attention",
+    "errors",
+    "functions",
+    "load",
+    "nn",
+    "plan",
+]

@@ -1,0 +1,34 @@
+"""The ground floor: argument checks, dyadic numbers, files, random numbers."""
+
+from anyseq.base.check import at_least_one, finite, non_negative, one_of, positive
+from anyseq.base.dyadic import (
+    EXACT_BITS,
+    UNIT_ROUNDOFF,
+    ZERO_WEIGHT_GAP,
+    power_of_two_at_least,
+    power_of_two_at_most,
+)
+from anyseq.base.files import read_folder, write_folder
+from anyseq.base.progress import Progress, silent
+from anyseq.base.random import generator, uniform
+from anyseq.base.text import table
+
+__all__ = [
+    "EXACT_BITS",
+    "UNIT_ROUNDOFF",
+    "ZERO_WEIGHT_GAP",
+    "Progress",
+    "at_least_one",
+    "finite",
+    "generator",
+    "non_negative",
+    "one_of",
+    "positive",
+    "power_of_two_at_least",
+    "power_of_two_at_most",
+    "read_folder",
+    "silent",
+    "table",
+    "uniform",
+    "write_folder",
+]

@@ -1,0 +1,46 @@
+"""Argument checks whose messages say what came and what was expected."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection
+
+from anyseq.errors import InvalidArgument
+
+
+def at_least_one(name: str, value: object) -> int:
+    """`value` as an int >= 1."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise InvalidArgument(f"{name}={value!r}: expected a whole number, 1 or more")
+    return value
+
+
+def finite(name: str, value: object) -> float:
+    """`value` as a finite float."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        raise InvalidArgument(f"{name}={value!r}: expected a finite number")
+    return float(value)
+
+
+def positive(name: str, value: object) -> float:
+    """`value` as a finite float > 0."""
+    number = finite(name, value)
+    if number <= 0:
+        raise InvalidArgument(f"{name}={value!r}: expected a number above 0")
+    return number
+
+
+def non_negative(name: str, value: object) -> float:
+    """`value` as a finite float >= 0."""
+    number = finite(name, value)
+    if number < 0:
+        raise InvalidArgument(f"{name}={value!r}: expected 0 or a number above 0")
+    return number
+
+
+def one_of(name: str, value: object, allowed: Collection[str]) -> str:
+    """`value` as one of the allowed names."""
+    if not isinstance(value, str) or value not in allowed:
+        choices = ", ".join(repr(choice) for choice in allowed)
+        raise InvalidArgument(f"{name}={value!r}: expected one of {choices}")
+    return value

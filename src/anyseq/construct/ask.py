@@ -1,0 +1,91 @@
+"""What is asked of a construction, and what a method answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from anyseq.base import Progress
+from anyseq.construct.error import Term
+from anyseq.construct.fused import Fused
+from anyseq.construct.target import Target
+from anyseq.design import Design
+from anyseq.nn import Stack, StackShape
+
+
+@dataclass(frozen=True)
+class Ask:
+    """A tolerance for all f with |f| <= bound and |f(x)-f(y)| <= lipschitz·max|x-y|, by entry.
+
+    least_log_steps: use no grid coarser than δ = 2^-least_log_steps.
+    """
+
+    design: Design
+    features: int
+    out_features: int
+    tol: float
+    norm: str
+    p: float
+    lipschitz: float
+    bound: float
+    least_log_steps: int = 0
+
+    @property
+    def axes(self) -> int:
+        """D = n·d, the dimension of the domain."""
+        return self.design.tokens * self.features
+
+    @property
+    def entries(self) -> int:
+        """The number of output entries of a sequence."""
+        return self.design.tokens * self.out_features
+
+
+@dataclass(frozen=True)
+class Construction:
+    """What a recipe builds: the fused form, the network itself as soon as it is wanted, and what
+    was checked on the way."""
+
+    fused: Fused
+    model: Callable[[], Stack]
+    checked: Mapping[str, str] = field(default_factory=dict)
+
+
+class Recipe(Protocol):
+    """One method's answer: everything about the network but its numbers."""
+
+    @property
+    def method(self) -> str:
+        """The method's name."""
+
+    @property
+    def ask(self) -> Ask:
+        """The question."""
+
+    @property
+    def log_steps(self) -> int:
+        """k, where δ = 2^-k."""
+
+    @property
+    def shape(self) -> StackShape:
+        """The sizes of the network."""
+
+    @property
+    def cells(self) -> int:
+        """How many values of f the network holds."""
+
+    @property
+    def id_bits(self) -> int | None:
+        """The bits that its largest id needs, or None if it has no ids."""
+
+    @property
+    def terms(self) -> tuple[Term, ...]:
+        """The proved error, itemised."""
+
+    @property
+    def exceptional(self) -> float:
+        """The measure of the inputs where the network is no good approximation."""
+
+    def build(self, target: Target, progress: Progress) -> Construction:
+        """The network for f."""

@@ -1,0 +1,158 @@
+"""The contextual mapping of Yun et al. in exact integers: what the attention layers compute.
+
+Units: every id is an integer number of δ = 2^-k. Notation: n tokens, w features (width), of which
+d vary; u = (1, δ^-1, ..., δ^-(w-1)); a token's id is l = u·z.
+
+- With positions, token j carries E_j = (j-1)·(1, ..., 1), so the ids of different tokens lie in
+  disjoint intervals: base_j + {0, ..., δ^-d - 1} units.
+- Selective shifts sweep all possible ids upward; a token whose id is g moves by c(max - min), where
+  max and min run over the sequence. In a sequence with ids l_1 < ... < l_n the first moves above
+  all, then the second above that, and so on:
+      l'_j = l_j + c (l'_{j-1} - l_j),   l'_0 = l_n,   c = δ^-w.
+  (l_1, ..., l_n) -> l'_n is one-to-one.
+- The global shift adds S max to everyone, S = δ^-(n+1)w, so that equal l' in different sequences
+  part: the final id l'_j + S l'_n names the token *and* its whole sequence.
+
+Two constants differ from the paper, because its own collide in small cases (found exhaustively):
+with positions S = 2n'δ^-(n+1)w, n' = n rounded up to a power of two; and for n = 2, w = 1 with
+positions c = 2δ^-1, since there a shifted id could meet a window of the second token.
+Whatever the constants, `Contextual.check` looks at every sequence of the grid.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+
+from anyseq.construct.lattice import lattice
+from anyseq.errors import ConstructionFault
+
+
+@dataclass(frozen=True)
+class Contextual:
+    """The constants of the mapping for one grid."""
+
+    tokens: int
+    features: int
+    width: int
+    log_steps: int
+    positions: bool
+
+    @property
+    def steps(self) -> int:
+        """1/δ."""
+        return 1 << self.log_steps
+
+    @property
+    def token_cells(self) -> int:
+        """How many grid values one token has: δ^-d."""
+        return int(self.steps**self.features)
+
+    @property
+    def digits(self) -> list[int]:
+        """u in integers: (1, δ^-1, ..., δ^-(w-1))."""
+        return [self.steps**feature for feature in range(self.width)]
+
+    @property
+    def bases(self) -> list[int]:
+        """The smallest id of each token, in units: u·E_j / δ."""
+        apart = self.steps * sum(self.digits) if self.positions else 0
+        return [token * apart for token in range(self.tokens)]
+
+    @property
+    def windows(self) -> list[int]:
+        """The ids that the selective shifts sweep, upward."""
+        bases = self.bases if self.positions else [0]
+        return [base + cell for base in bases for cell in range(self.token_cells)]
+
+    @property
+    def selective_shift(self) -> int:
+        """c."""
+        tight = self.positions and self.tokens == 2 and self.width == 1
+        return int(self.steps**self.width) * (2 if tight else 1)
+
+    @property
+    def global_shift(self) -> int:
+        """S."""
+        plain = int(self.steps ** ((self.tokens + 1) * self.width))
+        return plain * 2 * 2 ** (self.tokens - 1).bit_length() if self.positions else plain
+
+    @cached_property
+    def largest(self) -> int:
+        """The largest final id: l'_n grows with l_n and falls with the others."""
+        lows = [base + (0 if self.positions else j) for j, base in enumerate(self.bases[:-1])]
+        return self._last([*lows, self.bases[-1] + self.token_cells - 1]) * (1 + self.global_shift)
+
+    @cached_property
+    def lowest(self) -> int:
+        """No token of a sequence that gets values has a smaller final id.
+
+        With positions max >= l_n >= base_n. Without, l'_n is smallest for the n closest ids
+        0, ..., n-1 (moving all ids by a moves l'_n by a).
+        """
+        if self.positions:
+            return self.global_shift * self.bases[-1]
+        return self.global_shift * self._last(list(range(self.tokens)))
+
+    def _last(self, ids: list[int]) -> int:
+        """l'_n of a sequence with increasing ids."""
+        moved = ids[-1]
+        for own in ids:
+            moved = own + self.selective_shift * (moved - own)
+        return moved
+
+    def sequences(self) -> torch.Tensor:
+        """(S, n) int64: the cells of the tokens, 0, ..., δ^-d - 1, of every sequence of the grid.
+
+        Without positions a sequence stands for all its orders: only the non-decreasing ones.
+        """
+        cells = lattice(self.token_cells, self.tokens)
+        return cells if self.positions else cells[(cells.diff(dim=1) >= 0).all(1)]
+
+    def final_ids(self, sequences: torch.Tensor) -> torch.Tensor:
+        """(S, n) int64: the ids after all shifts, in the order in which the network makes them.
+
+        A window with nobody in it does nothing, so each step goes straight to the next window, in
+        each sequence, that holds a token: also one that was shifted into a later window.
+        """
+        ids = sequences + torch.tensor(self.bases)
+        never = torch.iinfo(torch.int64).max
+        window = torch.full((len(ids), 1), -1)
+        while True:
+            due = torch.where((ids > window) & self._swept(ids), ids, never)
+            window = due.amin(1, keepdim=True)
+            if (window == never).all():
+                return ids + self.global_shift * ids.amax(1, keepdim=True)
+            spread = ids.amax(1, keepdim=True) - ids.amin(1, keepdim=True)
+            ids = torch.where(ids == window, ids + self.selective_shift * spread, ids)
+
+    def _swept(self, ids: torch.Tensor) -> torch.Tensor:
+        """Whether an id is one of `windows`."""
+        if not self.positions or self.tokens == 1:
+            return ids < self.token_cells
+        apart = self.bases[1]
+        return (ids % apart < self.token_cells) & (ids < apart * self.tokens)
+
+    def check(self, sequences: torch.Tensor, ids: torch.Tensor) -> tuple[torch.Tensor, int]:
+        """(distinct, gap): which sequences have values, and the smallest gap between their ids.
+
+        With positions all have. Without, those whose tokens are all different: a sequence with
+        equal tokens must end below all others, where it is told apart and erased.
+        """
+        distinct = torch.ones(len(sequences), dtype=torch.bool)
+        if not self.positions:
+            distinct = (sequences.diff(dim=1) > 0).all(1)
+        good = ids[distinct].flatten().sort().values
+        gap = int(good.diff().min()) if len(good) > 1 else 1
+        if gap < 1:
+            raise ConstructionFault(f"contextual mapping: two tokens share an id in {self}")
+        if int(good[0]) < self.lowest or int(good[-1]) > self.largest:
+            raise ConstructionFault(
+                f"contextual mapping: ids {int(good[0])} to {int(good[-1])}, expected "
+                f"{self.lowest} to {self.largest} in {self}"
+            )
+        if (ids[~distinct] >= good[0]).any():
+            raise ConstructionFault(f"contextual mapping: equal tokens got a good id in {self}")
+        return distinct, gap

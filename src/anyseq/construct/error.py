@@ -1,0 +1,64 @@
+"""What is known about the error: itemised terms, a proved upper side, a seen lower side."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import torch
+
+SUP, LP = "sup", "lp"
+NORMS = (SUP, LP)
+
+
+@dataclass(frozen=True)
+class Term:
+    """One source of error.
+
+    value: its size in the norm that was asked for.
+    on: the part of the domain where it acts; the parts are disjoint.
+    why: the argument in one line.
+    """
+
+    name: str
+    value: float
+    on: str
+    why: str
+
+
+def combine(terms: Iterable[Term], norm: str, p: float) -> float:
+    """The bound that the terms prove together.
+
+    On one part of the domain errors add. Over disjoint parts the largest counts in sup norm, and
+    the p-th powers add in L^p.
+    """
+    parts: defaultdict[str, float] = defaultdict(float)
+    for term in terms:
+        parts[term.on] += term.value
+    if norm == SUP:
+        return max(parts.values(), default=0.0)
+    return float(sum(value**p for value in parts.values()) ** (1 / p))
+
+
+@dataclass(frozen=True)
+class ErrorReport:
+    """lower <= distance(f, T) <= upper, in the norm named.
+
+    upper: proved, or None.
+    lower: sup norm: the largest error seen; L^p: a lower confidence limit at `level`, from random
+        inputs (those on a ramp count as error 0).
+    at: the input with the largest error in one entry among all inputs tried, `at_error` that error.
+    exceptional: the measure of the inputs where T is no good approximation (0 in sup norm).
+    """
+
+    norm: str
+    p: float
+    upper: float | None
+    lower: float
+    level: float | None
+    at: torch.Tensor
+    at_error: float
+    exceptional: float
+    terms: tuple[Term, ...]
+    assumes: tuple[str, ...]

@@ -1,0 +1,86 @@
+"""Functions to try things on, each with its Lipschitz constant in the max norm, and why.
+
+x is (batch, tokens, features) in [0, 1]. Tokens are i = 1..n; max and sums over tokens are taken
+feature by feature unless said otherwise.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+from anyseq.construct.target import Function
+
+
+@dataclass(frozen=True)
+class Example:
+    """A function with a proved Lipschitz constant for n tokens of d features.
+
+    equivariant: permuting the tokens permutes the outputs.
+    """
+
+    name: str
+    text: str
+    f: Function
+    lipschitz: Callable[[int, int], float]
+    equivariant: bool
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        return self.f(x)
+
+
+def _sort(x: torch.Tensor) -> torch.Tensor:
+    return x.sort(dim=1).values
+
+
+def _prefix_mean(x: torch.Tensor) -> torch.Tensor:
+    count = torch.arange(1, x.shape[1] + 1, dtype=x.dtype, device=x.device)
+    return x.cumsum(1) / count[:, None]
+
+
+def _attention(x: torch.Tensor) -> torch.Tensor:
+    return torch.softmax(x @ x.transpose(1, 2), dim=-1) @ x
+
+
+def cosine(k: int) -> Example:
+    """cos(πkΣx), the sum over all entries: |Σx - Σy| <= nd max|x-y|, times πk."""
+    return Example(
+        "cosine" if k == 1 else f"cosine-{k}",
+        f"cos({'' if k == 1 else k}πΣx)",
+        lambda x: torch.cos(math.pi * k * x.sum((1, 2), keepdim=True)).expand_as(x),
+        lambda n, d: math.pi * k * n * d,
+        equivariant=True,
+    )
+
+
+_ALL = (
+    # The k-th smallest of n numbers moves by no more than the numbers do.
+    Example("sort", "tokens in ascending order", _sort, lambda n, d: 1.0, False),
+    Example("reverse", "x_{n+1-i}", lambda x: x.flip(1), lambda n, d: 1.0, False),
+    Example("running-max", "max_{j<=i} x_j", lambda x: x.cummax(1).values, lambda n, d: 1.0, False),
+    Example("prefix-mean", "mean_{j<=i} x_j", _prefix_mean, lambda n, d: 1.0, False),
+    # |ab - a'b'| <= |a - a'| + |b - b'| for numbers in [0, 1].
+    Example(
+        "times-max",
+        "x_i max_j x_j",
+        lambda x: x * x.amax(1, keepdim=True),
+        lambda n, d: 2.0,
+        True,
+    ),
+    cosine(1),
+    # Values move by at most h. Scores x_i·x_j move by at most 2dh, and Σ p_j v_j moves by at most
+    # E|v - mean v| <= 1/2 per unit of score, so by dh.
+    Example("attention", "softmax(x x^T) x", _attention, lambda n, d: 1.0 + d, True),
+    Example(
+        "plus-mean",
+        "x_i + mean_j x_j",
+        lambda x: x + x.mean(1, keepdim=True),
+        lambda n, d: 2.0,
+        True,
+    ),
+)
+
+FUNCTIONS = {example.name: example for example in _ALL}

@@ -1,0 +1,136 @@
+"""Fused forms: the same function as the network, evaluated by look-up.
+
+`covers` says for which inputs the form is exact; all others must go through the blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
+
+import torch
+
+from anyseq.construct.lattice import strides
+from anyseq.errors import FileProblem
+
+
+class Fused(Protocol):
+    """x (batch, tokens, features) in float64."""
+
+    def covers(self, x: torch.Tensor) -> torch.Tensor:
+        """(batch,) bool."""
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        """(batch, tokens, out_features), for covered inputs."""
+
+    def tensors(self) -> dict[str, torch.Tensor]:
+        """Its numbers, to be saved."""
+
+    def facts(self) -> dict[str, Any]:
+        """The rest, to be saved."""
+
+
+@dataclass(frozen=True)
+class KuhnTable:
+    """Piecewise-linear interpolation of values at the nodes {0, ..., m}^D / m.
+
+    In the cube with lower corner b, the fractions y = mx - b in descending order y_(1) >= ... >=
+    y_(D) say how to walk from b to b + (1, ..., 1): the simplex has the D+1 nodes on that walk, and
+    weights 1 - y_(1), y_(1) - y_(2), ..., y_(D). The cost does not depend on the number of nodes.
+    """
+
+    kind: ClassVar[str] = "kuhn"
+    steps: int
+    values: torch.Tensor  # ((m+1)^D, tokens, out_features)
+
+    def covers(self, x: torch.Tensor) -> torch.Tensor:
+        return ((x >= 0) & (x <= 1)).flatten(1).all(1)
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        scaled = x.flatten(1) * self.steps
+        corner = scaled.floor().clamp(0, self.steps - 1)
+        fraction, order = (scaled - corner).sort(dim=1, descending=True)
+        stride = torch.tensor(strides(self.steps + 1, scaled.shape[1]))
+        walk = torch.cat([(corner.long() @ stride)[:, None], stride[order]], dim=1).cumsum(1)
+        weight = -torch.diff(
+            fraction, dim=1, prepend=torch.ones_like(fraction[:, :1]), append=0 * fraction[:, :1]
+        )
+        return torch.einsum("bk,bkno->bno", weight, self.values[walk])
+
+    def tensors(self) -> dict[str, torch.Tensor]:
+        return {"values": self.values}
+
+    def facts(self) -> dict[str, Any]:
+        return {"kind": self.kind, "steps": self.steps}
+
+
+@dataclass(frozen=True)
+class CellTable:
+    """One value per cell: what the network of Theorem 2 or 3 computes off its ramps.
+
+    With positions row r of `values` belongs to the sequence of token cells with number r. Without,
+    to the increasing sequence with number keys[r], found by binary search; a sequence with equal
+    tokens gives 0.
+    """
+
+    kind: ClassVar[str] = "cells"
+    steps: int
+    ramp: float
+    positions: bool
+    values: torch.Tensor  # (sequences, tokens, out_features)
+    keys: torch.Tensor  # (sequences,) int64, increasing
+
+    def covers(self, x: torch.Tensor) -> torch.Tensor:
+        cell, rest = self._cells(x)
+        inside = (cell >= 0) & (cell < self.steps) & (rest <= 1 / self.steps - self.ramp)
+        return inside.flatten(1).all(1)
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        cell, _ = self._cells(x)
+        tokens, features = x.shape[1:]
+        token = cell.long() @ torch.tensor([self.steps**feature for feature in range(features)])
+        place = torch.tensor(strides(self.steps**features, tokens))
+        if self.positions:
+            return self.values[token @ place]
+        ascending, order = token.sort(dim=1)
+        row = torch.searchsorted(self.keys, ascending @ place).clamp(max=len(self.keys) - 1)
+        distinct = (ascending.diff(dim=1) > 0).all(1)
+        found = torch.where(distinct[:, None, None], self.values[row], 0.0)
+        return torch.zeros_like(found).scatter(1, order[:, :, None].expand_as(found), found)
+
+    def _cells(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """The cell of each entry within its token's range, and how far into it the entry lies.
+
+        Computed from x + E as the network rounds it.
+        """
+        base = torch.arange(x.shape[1], dtype=torch.float64)[:, None] * self.positions
+        moved = x + base
+        cell = (moved * self.steps).floor()
+        return cell - base * self.steps, moved - cell / self.steps
+
+    def tensors(self) -> dict[str, torch.Tensor]:
+        return {"values": self.values, "keys": self.keys}
+
+    def facts(self) -> dict[str, Any]:
+        return {
+            "kind": self.kind,
+            "steps": self.steps,
+            "ramp": self.ramp,
+            "positions": self.positions,
+        }
+
+
+_KINDS = {form.kind: form for form in (KuhnTable, CellTable)}
+
+
+def fused_from(facts: Mapping[str, Any], tensors: Mapping[str, torch.Tensor]) -> Fused:
+    """The form that `facts` and `tensors` describe."""
+    values: dict[str, Any] = {**facts, **tensors}
+    form = _KINDS.get(values.pop("kind", None))
+    if form is None:
+        raise FileProblem(f"fused form {facts!r} is not known; expected {', '.join(_KINDS)}")
+    try:
+        return form(**values)
+    except TypeError as problem:
+        raise FileProblem(f"fused form cannot be read: {problem}") from None

@@ -1,0 +1,71 @@
+"""Quantiser: every entry goes to the lower end of its cell, one layer per cell and feature.
+
+The layer of cell [a, a+δ) adds to its feature t
+
+    φ(t) = -ReLU(t-a) + (1+s) ReLU(t-(a+δ-γ)) - s ReLU(t-(a+δ)),    s = (δ-γ)/γ,
+
+which is -(t-a) on [a, a+δ-γ], rises to 0 on the *ramp* [a+δ-γ, a+δ], and is 0 elsewhere. Off the
+ramps the entry becomes a, exactly: t-a has no rounding error for a <= t <= 2a (Sterbenz) or a = 0,
+and neither has t-(t-a).
+
+Cells go in descending order. A layer above an entry's cell adds an exact 0, all its ReLUs being
+off. A layer below it meets the entry after it has become a multiple of δ; then its terms are
+multiples of γ below n·δ/γ in size, and their sum is an exact 0 while n·δ/γ² <= 2^52. That is
+`narrowest_ramp`. (In ascending order the layers above would meet unquantised entries, and the
+rounding of s ReLU(...) would wipe out whole ids.)
+"""
+
+from __future__ import annotations
+
+import torch
+
+from anyseq.base import EXACT_BITS, power_of_two_at_least
+from anyseq.construct.gadgets.blank import blank_feed_forward
+from anyseq.nn import Layers
+
+
+def narrowest_ramp(step: float, cells: int) -> float:
+    """The smallest power of two γ with (cells·δ)·δ/γ² <= 2^(53-1): quantising is then exact."""
+    return power_of_two_at_least((cells * step**2 * 2.0 ** (1 - EXACT_BITS)) ** 0.5)
+
+
+def quantise(*, features: int, width: int, cells: int, step: float, ramp: float) -> Layers:
+    """Quantise features 0, ..., features-1 on cells [0, δ), ..., [(cells-1)δ, cells·δ)."""
+    layers = blank_feed_forward(features * cells, 4, width)
+    steep = step / ramp  # 1 + s, a power of two
+    for feature in range(features):
+        rows = slice(feature * cells, (feature + 1) * cells)
+        low = torch.arange(cells - 1, -1, -1, dtype=torch.float64) * step
+        layers.up_weight[rows, :3, feature] = 1.0
+        layers.up_bias[rows, 0] = -low
+        layers.up_bias[rows, 1] = -(low + step - ramp)
+        layers.up_bias[rows, 2] = -(low + step)
+        layers.down_weight[rows, feature, :3] = torch.tensor(
+            [-1.0, steep, 1.0 - steep], dtype=torch.float64
+        )
+    return Layers(feedforward=layers)
+
+
+def banish(*, features: int, width: int, step: float, ramp: float, depth: float) -> Layers:
+    """Send entries outside [0, 1) to -depth (Theorem 2: f is 0 out there). One layer per feature.
+
+    On quantised entries, 0 <= t <= 1-δ, all ReLUs are off. Below 0 and above 1-δ, past a ramp of
+    width γ, φ(t) = -t - depth; so with v = t - (1-δ)
+
+        φ(t) = -κ ReLU(-t) + (κ+1) ReLU(-t-γ) - κ' ReLU(v) + (κ'-1) ReLU(v-γ),
+        κ = depth/γ - 1,   κ' = 1 + (depth+1-δ)/γ.
+    """
+    layers = blank_feed_forward(features, 4, width)
+    below, above = depth / ramp - 1.0, 1.0 + (depth + 1.0 - step) / ramp
+    last = 1.0 - step
+    for feature in range(features):
+        layers.up_weight[feature, :, feature] = torch.tensor(
+            [-1.0, -1.0, 1.0, 1.0], dtype=torch.float64
+        )
+        layers.up_bias[feature] = torch.tensor(
+            [0.0, -ramp, -last, -last - ramp], dtype=torch.float64
+        )
+        layers.down_weight[feature, feature] = torch.tensor(
+            [-below, below + 1.0, -above, above - 1.0], dtype=torch.float64
+        )
+    return Layers(feedforward=layers)

@@ -1,0 +1,192 @@
+"""`anyseq.plan`: what every method would build, before anything is built."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from anyseq.base import at_least_one, non_negative, one_of, positive, table
+from anyseq.construct.ask import Ask, Recipe
+from anyseq.construct.error import NORMS, combine
+from anyseq.construct.methods import METHODS
+from anyseq.design import Design
+from anyseq.errors import CannotApproximate, InvalidArgument
+from anyseq.patterns import Full
+from anyseq.probability import Softmax
+
+DEFAULT_BUDGET = 100_000_000
+"""Parameters: 0.8 GB of float64."""
+
+# Seconds to build, a rough guide: measured by `anyseq bench construct` on two cores.
+_SECONDS_PER_PARAMETER = 3e-8
+_SECONDS_PER_VALUE = 1e-6
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The candidates for one question, with their sizes, and why other methods are out.
+
+    `recipes` meet the tolerance and fit the budget, cheapest (fewest parameters) first; `refused`
+    maps the other methods to the reason.
+    """
+
+    ask: Ask
+    budget: int
+    recipes: tuple[Recipe, ...]
+    refused: dict[str, str]
+
+    def choose(self, method: str) -> Recipe:
+        """The recipe of a method, or the cheapest of all for "auto"."""
+        for recipe in self.recipes:
+            if method in ("auto", recipe.method):
+                return recipe
+        reasons = {name: why for name, why in self.refused.items() if method in ("auto", name)}
+        raise CannotApproximate(
+            f"no construction meets tol={self.ask.tol:g} in {norm_name(self.ask)}",
+            [f"{name}: {why}" for name, why in reasons.items()],
+        )
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One dictionary per candidate, for machines."""
+        return [
+            {
+                "method": recipe.method,
+                "step": 2.0**-recipe.log_steps,
+                "layers": recipe.shape.layers,
+                "attention_layers": recipe.shape.attention_layers,
+                "width": recipe.shape.width,
+                "heads": recipe.shape.heads,
+                "parameters": recipe.shape.parameters,
+                "cells": recipe.cells,
+                "id_bits": recipe.id_bits,
+                "fits_float64": True,
+                "error": combine(recipe.terms, self.ask.norm, self.ask.p),
+                "seconds": recipe.shape.parameters * _SECONDS_PER_PARAMETER
+                + recipe.cells * _SECONDS_PER_VALUE,
+            }
+            for recipe in self.recipes
+        ]
+
+    def __str__(self) -> str:
+        ask = self.ask
+        head = (
+            f"{ask.design.tokens} tokens x {ask.features} -> {ask.out_features} features, "
+            f"error <= {ask.tol:g} in {norm_name(ask)}\n"
+            f"for every f with Lipschitz constant {ask.lipschitz:g} (max norm) and |f| <= "
+            f"{ask.bound:g}; cheapest first"
+        )
+        body = table(
+            ("method", "δ", "layers", "width", "parameters", "cells", "id bits", "error", "~s"),
+            [
+                (
+                    row["method"],
+                    f"1/{round(1 / row['step'])}",
+                    f"{row['layers']:,}",
+                    str(row["width"]),
+                    f"{row['parameters']:,}",
+                    f"{row['cells']:,}",
+                    f"{row['id_bits']} of 53" if row["id_bits"] else "-",
+                    f"{row['error']:.3g}",
+                    f"{row['seconds']:.1g}",
+                )
+                for row in self.rows()
+            ],
+        )
+        notes = [f"{name}: {why}" for name, why in self.refused.items()]
+        padding = max(0, ask.out_features - ask.features)
+        if padding and any(recipe.method == "yun" for recipe in self.recipes):
+            notes.append(f"yun: {padding} features of zeros are added to hold the outputs")
+        return "\n".join([head, *([body] if self.recipes else []), *notes])
+
+    __repr__ = __str__
+
+
+def plan(
+    design: Design,
+    features: int,
+    tol: float,
+    *,
+    lipschitz: float,
+    norm: str = "sup",
+    p: float = 2,
+    out_features: int | None = None,
+    bound: float = 1.0,
+    budget: int | None = None,
+) -> Plan:
+    """What each method would build for this design, with sizes; nothing is built.
+
+    It holds for every f with |f(x)-f(y)| <= lipschitz·max|x-y|, entry by entry, and |f| <= bound.
+    budget: the most parameters allowed, 10^8 unless given.
+    """
+    if not isinstance(design, Design):
+        raise InvalidArgument(f"design={design!r}: expected an anyseq.Design")
+    features = at_least_one("features", features)
+    ask = Ask(
+        design=design,
+        features=features,
+        out_features=features
+        if out_features is None
+        else at_least_one("out_features", out_features),
+        tol=positive("tol", tol),
+        norm=one_of("norm", norm, NORMS),
+        p=check_p(p),
+        lipschitz=non_negative("lipschitz", lipschitz),
+        bound=non_negative("bound", bound),
+    )
+    return make_plan(ask, DEFAULT_BUDGET if budget is None else at_least_one("budget", budget))
+
+
+def make_plan(ask: Ask, budget: int) -> Plan:
+    """The plan for a checked question."""
+    obstacle = _obstacle(ask.design)
+    recipes, refused = [], {}
+    for name, make_recipe in METHODS.items():
+        try:
+            if obstacle:
+                raise CannotApproximate(obstacle)
+            recipe = make_recipe(ask)
+            _check_size(recipe, budget)
+        except CannotApproximate as refusal:
+            refused[name] = str(refusal)
+        else:
+            recipes.append(recipe)
+    recipes.sort(key=lambda recipe: recipe.shape.parameters)
+    return Plan(ask, budget, tuple(recipes), refused)
+
+
+def check_p(p: object) -> float:
+    """The exponent of L^p, 1 <= p < ∞."""
+    number = positive("p", p)
+    if number < 1:
+        raise InvalidArgument(f"p={p!r}: expected a number, 1 or more (norm='sup' is p = ∞)")
+    return number
+
+
+def norm_name(ask: Ask) -> str:
+    """The norm as people write it."""
+    return "sup norm" if ask.norm == "sup" else f"L^{ask.p:g} norm"
+
+
+def _check_size(recipe: Recipe, budget: int) -> None:
+    shape, depth = recipe.shape, recipe.ask.design.depth
+    if shape.parameters > budget:
+        raise CannotApproximate(
+            f"it needs {shape.parameters:,} parameters in {shape.layers:,} layers "
+            f"(δ = 2^-{recipe.log_steps}, {recipe.cells:,} cells); the budget is {budget:,}"
+        )
+    if depth is not None and depth != shape.layers:
+        raise CannotApproximate(f"it needs {shape.layers:,} layers; the design has depth={depth}")
+
+
+def _obstacle(design: Design) -> str | None:
+    """Why no method here serves this design."""
+    if design.cycle != (Full(),):
+        return "it is built for dense attention, patterns=Full()"
+    if not isinstance(design.probability, Softmax):
+        return f"it is built for softmax, not for {design.probability.name}"
+    if not design.feedforward:
+        return "it needs feed-forward layers"
+    for name in ("bos", "sinks", "final_norm"):
+        if getattr(design, name):
+            return f"it is built for designs with {name}={Design(1).to_dict()[name]}"
+    return None

@@ -1,0 +1,135 @@
+"""Approximation: the network for f, its fused form, its size and what is known of its error."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from anyseq.base import Progress, silent
+from anyseq.construct.error import ErrorReport
+from anyseq.construct.fused import Fused
+from anyseq.design import Design
+from anyseq.errors import InvalidArgument, WeightsChanged
+from anyseq.nn import Stack, StackShape
+
+_BATCH = 4096  # sequences that run through the blocks at a time
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What an approximation is, apart from its numbers and its error.
+
+    status: "certified" (the Lipschitz constant was given) or "conditional" (it was estimated).
+    tol: what was asked. checked: what the construction verified while it was built.
+    """
+
+    design: Design
+    method: str
+    status: str
+    tol: float
+    step: float
+    cells: int
+    id_bits: int | None
+    shape: StackShape
+    checked: Mapping[str, str]
+
+
+@dataclass
+class Approximation:
+    """T with T ≈ f.
+
+    `result.model` is the network, a Stack of ordinary blocks, built when first asked for, and
+    always runs the blocks. `result(x)` is the same function, evaluated by look-up; inputs that the
+    look-up does not cover go through the blocks.
+    """
+
+    facts: Facts
+    error: ErrorReport
+    fused: Fused = field(repr=False)
+    make_model: Callable[[], Stack] = field(repr=False)
+    _model: Stack | None = field(default=None, repr=False)
+    _fingerprint: tuple[int, ...] = field(default=(), repr=False)
+
+    @property
+    def design(self) -> Design:
+        """The design it was built for."""
+        return self.facts.design
+
+    @property
+    def method(self) -> str:
+        """The method that built it."""
+        return self.facts.method
+
+    @property
+    def status(self) -> str:
+        """How much of the error is proved: "certified" or "conditional"."""
+        return self.facts.status
+
+    @property
+    def size(self) -> StackShape:
+        """Layers, width, heads, parameters, ..."""
+        return self.facts.shape
+
+    @property
+    def model(self) -> Stack:
+        """The network: softmax attention and ReLU blocks, trainable."""
+        if self._model is None:
+            model = self.make_model()
+            if model.shape != self.facts.shape:
+                raise AssertionError(f"built {model.shape}, planned {self.facts.shape}")
+            self._model, self._fingerprint = model, model.fingerprint()
+        return self._model
+
+    def check_unchanged(self) -> None:
+        """Raise if the weights are not the constructed ones any more."""
+        if self._model is not None and self._model.fingerprint() != self._fingerprint:
+            raise WeightsChanged(
+                "the weights of result.model have been changed; what result(x), result.error and "
+                "result.save(folder) speak of is the constructed network: use result.model(x)"
+            )
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        """T(x) for x (batch, tokens, features) in float64 -> (batch, tokens, out_features)."""
+        shape = self.facts.shape
+        expected = (shape.tokens, shape.in_features)
+        if not isinstance(x, torch.Tensor) or x.ndim != 3 or tuple(x.shape[1:]) != expected:
+            came = tuple(x.shape) if isinstance(x, torch.Tensor) else type(x).__name__
+            raise InvalidArgument(
+                f"x: {came}; expected a tensor (batch, {expected[0]}, {expected[1]})"
+            )
+        if x.dtype != torch.float64:
+            raise InvalidArgument(f"x of dtype {x.dtype}: expected float64, use x.double()")
+        self.check_unchanged()
+        covered = self.fused.covers(x)
+        if covered.all():
+            return self.fused(x)
+        out = x.new_zeros(len(x), shape.tokens, shape.out_features)
+        out[covered] = self.fused(x[covered])
+        rest = (~covered).nonzero().flatten()
+        for rows in rest.split(_BATCH):
+            out[rows] = self.model(x[rows])
+        return out
+
+    def save(self, folder: str | Path, progress: Progress = silent) -> None:
+        """Write a new folder: safetensors and JSON with hashes. `anyseq.load(folder)` reads it."""
+        from anyseq.construct.store import save
+
+        self.check_unchanged()
+        progress("write the weights", 0, 1)
+        save(self, folder)
+        progress("write the weights", 1, 1)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The facts and the error, JSON-ready."""
+        from anyseq.construct.store import describe
+
+        return describe(self)
+
+    def __repr__(self) -> str:
+        from anyseq.construct.text import summary
+
+        return summary(self)

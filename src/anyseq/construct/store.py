@@ -1,0 +1,90 @@
+"""Saving and loading an Approximation. Loading never runs code."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from anyseq.base import read_folder, write_folder
+from anyseq.construct.error import ErrorReport, Term
+from anyseq.construct.fused import fused_from
+from anyseq.construct.result import Approximation, Facts
+from anyseq.design import Design
+from anyseq.errors import FileProblem, InvalidArgument
+from anyseq.nn import Stack, StackShape
+
+_FORMAT = "anyseq.approximation"
+_VERSION = 1
+
+
+def describe(result: Approximation) -> dict[str, Any]:
+    """Everything but the tensors, JSON-ready."""
+    facts, error = result.facts, result.error
+    return {
+        **asdict(facts),
+        "design": facts.design.to_dict(),
+        "checked": dict(facts.checked),
+        "shape": asdict(facts.shape),
+        "parameters": facts.shape.parameters,
+        "error": {**asdict(error), "at": error.at.tolist()},
+    }
+
+
+def save(result: Approximation, folder: str | Path) -> None:
+    """Write the folder, whole or not at all."""
+    write_folder(
+        folder,
+        format=_FORMAT,
+        version=_VERSION,
+        facts=describe(result) | {"fused": result.fused.facts()},
+        groups={
+            "weights": {name: t.detach() for name, t in result.model.state_dict().items()},
+            "fused": result.fused.tensors(),
+        },
+    )
+
+
+def load(folder: str | Path) -> Approximation:
+    """The Approximation that `save` wrote; its outputs are the same to the bit."""
+    facts, groups = read_folder(folder, format=_FORMAT, version=_VERSION)
+    try:
+        return _restore(facts, groups)
+    except (KeyError, TypeError, ValueError, AttributeError, InvalidArgument) as problem:
+        raise FileProblem(
+            f"folder={str(folder)!r} does not fit together: {type(problem).__name__}: {problem}; "
+            "save the result again"
+        ) from problem
+
+
+def _restore(facts: dict[str, Any], groups: dict[str, dict[str, torch.Tensor]]) -> Approximation:
+    design = Design.from_dict(facts["design"])
+    shape = StackShape(**facts["shape"])
+    model = Stack(design, shape, groups["weights"])
+    fused = fused_from(facts["fused"], groups["fused"])
+    values = groups["fused"]["values"]
+    if tuple(values.shape[1:]) != (shape.tokens, shape.out_features):
+        raise InvalidArgument(
+            f"tensor 'values' has shape {tuple(values.shape)}, expected "
+            f"(any, {shape.tokens}, {shape.out_features})"
+        )
+    error = dict(facts["error"])
+    report = ErrorReport(
+        **error
+        | {
+            "at": torch.tensor(error["at"], dtype=torch.float64),
+            "terms": tuple(Term(**term) for term in error["terms"]),
+            "assumes": tuple(error["assumes"]),
+        }
+    )
+    names = ("method", "status", "tol", "step", "cells", "id_bits", "checked")
+    return Approximation(
+        facts=Facts(design=design, shape=shape, **{name: facts[name] for name in names}),
+        error=report,
+        fused=fused,
+        make_model=lambda: model,
+        _model=model,
+        _fingerprint=model.fingerprint(),
+    )

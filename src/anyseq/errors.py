@@ -1,0 +1,57 @@
+"""Everything anyseq raises on purpose.
+
+Each message names the argument, what came, what was expected and what to do. At the command line
+an `AnyseqError` is one line and exit code 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+__all__ = [
+    "AnyseqError",
+    "CannotApproximate",
+    "ConstructionFault",
+    "FileProblem",
+    "InvalidArgument",
+    "InvalidFunction",
+    "MissingExtra",
+    "WeightsChanged",
+]
+
+
+class AnyseqError(Exception):
+    """The base of every error below."""
+
+
+class InvalidArgument(AnyseqError, ValueError):
+    """An argument has the wrong type, shape or value."""
+
+
+class InvalidFunction(AnyseqError, ValueError):
+    """The function to approximate does not behave like a function of one sequence."""
+
+
+class CannotApproximate(AnyseqError):
+    """A refusal is a result: `reasons` says, one by one, what stands in the way."""
+
+    def __init__(self, summary: str, reasons: Sequence[str] = ()) -> None:
+        self.summary = summary
+        self.reasons = tuple(reasons)
+        super().__init__("; ".join([summary, *self.reasons]))
+
+
+class ConstructionFault(AnyseqError):
+    """A construction failed its own check. Nothing was returned, because it would be wrong."""
+
+
+class WeightsChanged(AnyseqError):
+    """The weights are no longer the ones that the fused form and the error speak of."""
+
+
+class FileProblem(AnyseqError):
+    """A file or folder is missing, damaged, of another kind, or must not be overwritten."""
+
+
+class MissingExtra(AnyseqError, ImportError):
+    """An optional dependency is needed; the message gives the pip command."""

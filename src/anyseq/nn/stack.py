@@ -1,0 +1,196 @@
+"""A very deep network whose weights are a handful of tensors, stacked along the layer axis."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import torch
+from torch import nn
+from torch.nn.functional import pad
+
+from anyseq.design import Design
+from anyseq.errors import InvalidArgument
+from anyseq.nn.attention import Attention, HeadWeights, multi_head
+from anyseq.nn.block import Block
+from anyseq.nn.feedforward import FeedForward, feed_forward
+from anyseq.nn.layers import FEEDFORWARD, Layers, StackShape, join
+
+# Views of this many layers are made at a time: enough to hide the cost of making them.
+_CHUNK = 1024
+
+
+class Stack(nn.Module):
+    """Blocks run one after the other on X, padded with zeros to `width`, plus E; features
+    0, ..., out_features-1 of the last block are the output.
+
+    `stack[i]` is an ordinary Block that shares the memory of layer i, and `len(stack)` the number
+    of layers. Layer i uses pattern i mod p of the design's cycle. Scores are not scaled.
+    """
+
+    def __init__(
+        self, design: Design, shape: StackShape, tensors: Mapping[str, torch.Tensor]
+    ) -> None:
+        super().__init__()
+        expected = shape.tensors() | {"halves": (shape.layers, 2)}
+        if tensors.keys() != expected.keys():
+            raise InvalidArgument(
+                f"tensors {', '.join(sorted(tensors))}: expected {', '.join(sorted(expected))}"
+            )
+        for name, size in expected.items():
+            if tuple(tensors[name].shape) != size:
+                raise InvalidArgument(
+                    f"tensor {name!r} has shape {tuple(tensors[name].shape)}, expected {size}"
+                )
+        self.design, self.shape = design, shape
+        for name in shape.tensors():
+            self.register_parameter(name, nn.Parameter(tensors[name]))
+        self.register_buffer("halves", tensors["halves"])
+        self._segments = _segments(tensors["halves"], shape)
+
+    @classmethod
+    def of(
+        cls,
+        design: Design,
+        runs: Sequence[Layers],
+        *,
+        in_features: int,
+        out_features: int,
+        position: torch.Tensor | None = None,
+    ) -> Stack:
+        """The stack of some runs of layers, with position table (tokens, width) or none."""
+        tensors = join(runs)
+        heads = next(run.attention.heads for run in runs if run.attention)
+        attention_layers, inner, width = tensors["q_weight"].shape
+        feedforward_layers, hidden = tensors["up_bias"].shape
+        shape = StackShape(
+            tokens=design.tokens,
+            in_features=in_features,
+            out_features=out_features,
+            width=width,
+            heads=heads,
+            head_dim=inner // heads,
+            hidden=hidden,
+            layers=len(tensors["halves"]),
+            attention_layers=attention_layers,
+            feedforward_layers=feedforward_layers,
+            positions=position is not None,
+        )
+        return cls(design, shape, tensors if position is None else tensors | {"position": position})
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(batch, tokens, in_features) -> (batch, tokens, out_features)."""
+        expected = (self.shape.tokens, self.shape.in_features)
+        if x.ndim != 3 or tuple(x.shape[1:]) != expected:
+            raise InvalidArgument(
+                f"x of shape {tuple(x.shape)}: expected (batch, tokens, features) = "
+                f"(any, {expected[0]}, {expected[1]})"
+            )
+        x = pad(x, (0, self.shape.width - self.shape.in_features))
+        if self.shape.positions:
+            x = x + self.get_parameter("position")
+        for layer, attention_row, start, stop in self._segments:
+            if attention_row >= 0:
+                x = x + self._attention(x, layer, attention_row)
+            for weights in self._feed_forward_weights(start, stop):
+                x = x + feed_forward(x, *weights)
+        return x[..., : self.shape.out_features]
+
+    def __len__(self) -> int:
+        return self.shape.layers
+
+    def __getitem__(self, index: int) -> Block:
+        """Layer `index` as a Block; changing its weights in place changes the stack's."""
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"layer {index} of a stack of {len(self)} layers")
+        layer = index % len(self)
+        attention_row, feedforward_row = self.get_buffer("halves")[layer].tolist()
+        return Block(
+            mixer=None if attention_row < 0 else self._attention_module(layer, attention_row),
+            feedforward=None if feedforward_row < 0 else self._feed_forward_module(feedforward_row),
+        )
+
+    def fingerprint(self) -> tuple[int, ...]:
+        """Numbers that change when any weight does, whatever changed it.
+
+        Per tensor the bits, read as integers, are summed by row and by column, each weighted by
+        its index: one changed number, or two that trade places, show. Takes about as long as
+        reading the weights twice.
+        """
+        sums = [parameter.element_size() for parameter in self.parameters()]
+        for parameter in self.parameters():
+            bits = parameter.detach().double().contiguous().view(torch.int64).flatten(1)
+            for axis in (0, 1):
+                totals = bits.sum(axis)
+                sums.append(int((totals * torch.arange(1, 2 * len(totals), 2)).sum()))
+        return tuple(sums)
+
+    def _attention(self, x: torch.Tensor, layer: int, row: int) -> torch.Tensor:
+        weights = HeadWeights(
+            q=self.get_parameter("q_weight")[row],
+            q_bias=self.get_parameter("q_bias")[row],
+            k=self.get_parameter("k_weight")[row],
+            v=self.get_parameter("v_weight")[row],
+            o=self.get_parameter("o_weight")[row],
+        )
+        return multi_head(
+            x,
+            weights,
+            heads=self.shape.heads,
+            pattern=self.design.cycle[layer % len(self.design.cycle)],
+            prob_map=self.design.probability,
+            scale=1.0,
+        )
+
+    def _feed_forward_weights(self, start: int, stop: int) -> Iterator[tuple[torch.Tensor, ...]]:
+        for low in range(start, stop, _CHUNK):
+            rows = slice(low, min(low + _CHUNK, stop))
+            yield from zip(
+                *(self.get_parameter(name)[rows].unbind() for name in FEEDFORWARD), strict=True
+            )
+
+    def _attention_module(self, layer: int, row: int) -> Attention:
+        shape = self.shape
+        module = Attention(
+            shape.width,
+            shape.heads,
+            shape.head_dim,
+            pattern=self.design.cycle[layer % len(self.design.cycle)],
+            prob_map=self.design.probability,
+            scale=1.0,
+            device="meta",
+        )
+        module.q_proj.weight = self._shared("q_weight", row)
+        module.q_proj.bias = self._shared("q_bias", row)
+        module.k_proj.weight = self._shared("k_weight", row)
+        module.v_proj.weight = self._shared("v_weight", row)
+        module.o_proj.weight = self._shared("o_weight", row)
+        return module
+
+    def _feed_forward_module(self, row: int) -> FeedForward:
+        module = FeedForward(self.shape.width, self.shape.hidden, device="meta")
+        module.up_proj.weight = self._shared("up_weight", row)
+        module.up_proj.bias = self._shared("up_bias", row)
+        module.down_proj.weight = self._shared("down_weight", row)
+        module.down_proj.bias = self._shared("down_bias", row)
+        return module
+
+    def _shared(self, name: str, row: int) -> nn.Parameter:
+        return nn.Parameter(self.get_parameter(name).detach()[row])
+
+
+def _segments(halves: torch.Tensor, shape: StackShape) -> list[tuple[int, int, int, int]]:
+    """(layer, attention row or -1, first and last+1 feed-forward row), in the order of running.
+
+    Each attention half starts a segment; the feed-forward rows up to the next one follow.
+    """
+    for half, size in ((0, shape.attention_layers), (1, shape.feedforward_layers)):
+        rows = halves[:, half]
+        if not torch.equal(rows[rows >= 0], torch.arange(size, dtype=rows.dtype)):
+            raise InvalidArgument("tensor 'halves' does not count the layers one by one")
+    starts = (halves[:, 0] >= 0).nonzero().flatten().tolist()
+    starts = starts if starts and starts[0] == 0 else [0, *starts]
+    done = torch.cat([torch.zeros(1, dtype=torch.int64), (halves[:, 1] >= 0).cumsum(0)]).tolist()
+    return [
+        (layer, int(halves[layer, 0]), done[layer], done[following])
+        for layer, following in zip(starts, [*starts[1:], shape.layers], strict=True)
+    ]

@@ -1,0 +1,81 @@
+"""Probability maps: scores (..., M), -inf where masked, to weights (..., M) that sum to 1.
+
+A row that sees nothing (all -inf) gets weights 0 and passes no gradient.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar
+
+import torch
+
+from anyseq.errors import InvalidArgument
+
+_KINDS: dict[str, type[ProbMap]] = {}
+
+
+@dataclass(frozen=True)
+class ProbMap:
+    """The base of every probability map."""
+
+    name: ClassVar[str]
+
+    def __init_subclass__(cls) -> None:
+        _KINDS[cls.name] = cls
+
+    def __call__(self, scores: torch.Tensor) -> torch.Tensor:
+        raise NotImplementedError
+
+    def to_dict(self) -> dict[str, Any]:
+        """A JSON-ready description; `prob_map_from_dict` reads it back."""
+        return {"kind": self.name, **asdict(self)}
+
+
+@dataclass(frozen=True)
+class Softmax(ProbMap):
+    """exp(s_j) / Σ_k exp(s_k)."""
+
+    name: ClassVar[str] = "softmax"
+
+    def __call__(self, scores: torch.Tensor) -> torch.Tensor:
+        empty = (scores == -torch.inf).all(-1, keepdim=True)
+        # An empty row would be 0/0: give it finite scores first, then take its weights away, so
+        # that neither the value nor the gradient ever meets a NaN.
+        weights = torch.softmax(scores.masked_fill(empty, 0.0), dim=-1)
+        return weights.masked_fill(empty, 0.0)
+
+
+@dataclass(frozen=True)
+class Hardmax(ProbMap):
+    """The limit of softmax(t·s) as t grows: equal weights on the largest scores, 0 elsewhere."""
+
+    name: ClassVar[str] = "hardmax"
+
+    def __call__(self, scores: torch.Tensor) -> torch.Tensor:
+        top = scores.amax(-1, keepdim=True)
+        winners = ((scores == top) & (top > -torch.inf)).to(scores.dtype)
+        return winners / winners.sum(-1, keepdim=True).clamp(min=1.0)
+
+
+def resolve_prob_map(prob_map: str | ProbMap) -> ProbMap:
+    """The map behind a name, or the object itself."""
+    if isinstance(prob_map, ProbMap):
+        return prob_map
+    if isinstance(prob_map, str) and prob_map in _KINDS:
+        return _KINDS[prob_map]()
+    names = ", ".join(repr(name) for name in _KINDS)
+    raise InvalidArgument(f"prob_map={prob_map!r}: expected {names}, or an object of anyseq's")
+
+
+def prob_map_from_dict(description: Mapping[str, Any]) -> ProbMap:
+    """The map that `to_dict` described."""
+    values = dict(description)
+    kind = values.pop("kind", None)
+    if kind not in _KINDS:
+        raise InvalidArgument(f"prob_map kind={kind!r}: expected one of {', '.join(_KINDS)}")
+    try:
+        return _KINDS[kind](**values)
+    except TypeError as problem:
+        raise InvalidArgument(f"prob_map {kind} cannot be read from {values}: {problem}") from None
