@@ -6,6 +6,8 @@ design = aq.Design(tokens=3)
 result = aq.approximate(f, design, features=1, tol=0.1, lipschitz=1.0)
 """
 
+from typing import TYPE_CHECKING, Any
+
 from anyseq import errors, nn
 from anyseq.construct import FUNCTIONS as functions
 from anyseq.construct import Approximation, ErrorReport, Plan, Term, approximate, load, plan
@@ -14,6 +16,9 @@ from anyseq.ops import attention
 from anyseq.patterns import Causal, Full, Pattern
 from anyseq.positions import Absolute, NoPosition, Position, Toeplitz
 from anyseq.probability import Hardmax, ProbMap, Softmax
+
+if TYPE_CHECKING:
+    from anyseq.pictures import show
 
 __version__ = "0.1.0"
 
@@ -40,4 +45,14 @@ __all__ = [
     "load",
     "nn",
     "plan",
+    "show",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # Plotting is loaded when it is first used: importing anyseq stays quick.
+    if name == "show":
+        from anyseq.pictures import show
+
+        return show
+    raise AttributeError(f"module 'anyseq' has no attribute {name!r}")

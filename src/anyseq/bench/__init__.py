@@ -1,0 +1,5 @@
+"""Measurements. Ratios are taken in one run, alternating, with the median."""
+
+from anyseq.bench.construct import bench_construct
+
+__all__ = ["bench_construct"]

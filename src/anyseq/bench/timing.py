@@ -1,0 +1,25 @@
+"""Wall-clock times worth comparing: alternating rounds, medians."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from statistics import median
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """How long one call takes."""
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def medians(works: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, float]:
+    """The median time of each work; every round runs all of them once, after one warm-up."""
+    times: dict[str, list[float]] = {name: [] for name in works}
+    for attempt in range(rounds + 1):
+        for name, work in works.items():
+            taken = seconds(work)
+            if attempt:
+                times[name].append(taken)
+    return {name: median(taken) for name, taken in times.items()}

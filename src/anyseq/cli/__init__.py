@@ -1,0 +1,5 @@
+"""The command line; no logic of its own."""
+
+from anyseq.cli.main import main
+
+__all__ = ["main"]

@@ -1,0 +1,91 @@
+"""`anyseq approximate`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from anyseq.cli.question import find_function, make_design
+from anyseq.cli.terminal import progress_bar, say, say_json
+from anyseq.construct import approximate as construct
+from anyseq.errors import FileProblem
+
+
+def approximate(
+    *,
+    function: str,
+    tokens: int,
+    tol: float,
+    features: int = 1,
+    out_features: int | None = None,
+    lipschitz: float | None = None,
+    norm: str = "sup",
+    p: float = 2.0,
+    method: str = "auto",
+    position: str = "absolute",
+    budget: int | None = None,
+    seed: int = 0,
+    out: Path | None = None,
+    json: bool = False,
+) -> None:
+    """Turn a function into an explicit Transformer, with its error.
+
+    Parameters
+    ----------
+    function
+        sort, reverse, running-max, prefix-mean, times-max, cosine, attention, plus-mean, or
+        module:callable of your own.
+    tokens
+        Tokens in a sequence.
+    tol
+        The error allowed.
+    features
+        Features of a token.
+    out_features
+        Features of an output; whatever the function returns unless given.
+    lipschitz
+        L with |f(x)-f(y)| <= L max|x-y|; built-in functions know theirs. Without it the error is
+        not proved.
+    norm
+        sup or lp.
+    p
+        The exponent of lp.
+    method
+        gather, yun or auto.
+    position
+        absolute or none.
+    budget
+        The most parameters allowed.
+    seed
+        For the search of the worst input.
+    out
+        A new folder to save the network in.
+    json
+        Print JSON.
+    """
+    if out is not None and out.exists():
+        raise FileProblem(f"--out {out} exists already; choose a new name or remove it")
+    design = make_design(tokens, position)
+    named = find_function(function, tokens, features)
+    with progress_bar() as progress:
+        result = construct(
+            named.f,
+            design,
+            features=features,
+            out_features=out_features,
+            tol=tol,
+            norm=norm,
+            p=p,
+            method=method,
+            lipschitz=named.lipschitz if lipschitz is None else lipschitz,
+            budget=budget,
+            seed=seed,
+            progress=progress,
+        )
+        if out is not None:
+            result.save(out, progress)
+    if json:
+        say_json(result.to_dict())
+    else:
+        say(repr(result))
+        if out is not None:
+            say(f"saved in {out}")

@@ -1,0 +1,99 @@
+"""`anyseq demo`."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import torch
+
+from anyseq.base import generator, table, uniform
+from anyseq.cli.terminal import progress_bar, say
+from anyseq.construct import FUNCTIONS, Approximation, approximate, plan
+from anyseq.construct.contextual import Contextual
+from anyseq.design import Design
+from anyseq.errors import FileProblem
+
+_TOLERANCES = (0.8, 0.4, 0.2, 0.1)
+_TASKS = {"gather, sup norm": ("gather", "sup"), "yun, L^2 norm": ("yun", "lp")}
+
+
+def demo(*, out: Path = Path("anyseq-demo")) -> None:
+    """A function becomes a Transformer, twice, with errors, sizes and pictures.
+
+    Parameters
+    ----------
+    out
+        The folder for the pictures.
+    """
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as problem:
+        raise FileProblem(f"--out {out} cannot be made: {problem}") from problem
+    design, example = Design(tokens=2), FUNCTIONS["cosine"]
+    lipschitz = example.lipschitz(2, 1)
+    tol = _TOLERANCES[-1]
+    say(f"f(x) = {example.text} for 2 tokens of 1 feature, Lipschitz constant {lipschitz:.4g}.")
+    say("Dense softmax attention, absolute positions. What would it take?\n")
+    for norm in ("sup", "lp"):
+        say(f"{plan(design, 1, tol, lipschitz=lipschitz, norm=norm)}\n")
+
+    series: dict[str, list[Approximation]] = {}
+    rows = []
+    with progress_bar() as progress:
+        for label, (method, norm) in _TASKS.items():
+            for wanted in _TOLERANCES:
+                start = time.perf_counter()
+                result = approximate(
+                    example,
+                    design,
+                    features=1,
+                    tol=wanted,
+                    norm=norm,
+                    method=method,
+                    lipschitz=lipschitz,
+                    progress=progress,
+                )
+                series.setdefault(label, []).append(result)
+                rows.append((label, *_row(result), f"{time.perf_counter() - start:.2f}"))
+    say("Built, with the error on both sides: seen <= |f - T| <= proved.\n")
+    head = ("method", "asked", "proved", "seen", "layers", "parameters", "s")
+    say(table(head, rows))
+    _run_the_blocks([results[-1] for results in series.values()])
+    _draw(out, example, series)
+
+
+def _row(result: Approximation) -> tuple[str, ...]:
+    error, size = result.error, result.size
+    return (
+        f"{result.facts.tol:g}",
+        f"{error.upper:.4f}",
+        f"{error.lower:.4f}",
+        f"{size.layers:,}",
+        f"{size.parameters:,}",
+    )
+
+
+def _run_the_blocks(results: list[Approximation]) -> None:
+    x = uniform(64, 2, 1, rng=generator(0))
+    say("\nresult.model runs every block, result(x) looks up; on 64 random inputs they differ by")
+    for result in results:
+        with torch.no_grad():
+            gap = float((result.model(x) - result(x)).abs().max())
+        say(f"  {gap:.1e}  {result.method}: {result.size.layers:,} blocks")
+
+
+def _draw(out: Path, example: object, series: dict[str, list[Approximation]]) -> None:
+    from anyseq.pictures import show
+    from anyseq.pictures.tolerance import tolerance_figure
+
+    pictures = {
+        "slice-gather": show(series["gather, sup norm"][1], f=example),
+        "slice-yun": show(series["yun, L^2 norm"][1], f=example),
+        "contextual-ids": show(Contextual(2, 1, 1, 3, positions=True)),
+        "error-against-tolerance": tolerance_figure(series),
+    }
+    say(f"\nPictures in {out}:")
+    for name, picture in pictures.items():
+        picture.savefig(out / f"{name}.png", dpi=150)
+        say(f"  {name}.png")

@@ -1,0 +1,41 @@
+"""`anyseq ...`: exit 0 ok, 2 bad input with one clear line."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from cyclopts import App, CycloptsError
+
+import anyseq
+from anyseq.cli.approximate import approximate
+from anyseq.cli.bench import bench
+from anyseq.cli.demo import demo
+from anyseq.cli.plan import plan
+from anyseq.cli.show import show
+from anyseq.errors import AnyseqError
+
+app = App(
+    name="anyseq",
+    help="What can a Transformer express? Run it and see.",
+    version=anyseq.__version__,
+)
+app.command(demo)
+app.command(plan)
+app.command(approximate)
+app.command(show)
+app.command(bench)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run a command and exit."""
+    try:
+        app(arguments, exit_on_error=False, print_error=False, result_action="return_value")
+    except (AnyseqError, CycloptsError) as problem:
+        line = " ".join(str(problem).split())
+        sys.stderr.write(f"anyseq: {line}\n")
+        sys.exit(2)
+    except KeyboardInterrupt:
+        sys.stderr.write("anyseq: stopped\n")
+        sys.exit(130)
+    sys.exit(0)

@@ -1,0 +1,74 @@
+"""`anyseq plan`."""
+
+from __future__ import annotations
+
+from anyseq.cli.question import find_function, make_design
+from anyseq.cli.terminal import say, say_json
+from anyseq.construct import plan as make_plan
+from anyseq.errors import InvalidArgument
+
+
+def plan(
+    *,
+    tokens: int,
+    tol: float,
+    function: str | None = None,
+    features: int = 1,
+    out_features: int | None = None,
+    lipschitz: float | None = None,
+    bound: float = 1.0,
+    norm: str = "sup",
+    p: float = 2.0,
+    position: str = "absolute",
+    budget: int | None = None,
+    json: bool = False,
+) -> None:
+    """What each method would build, with sizes, before anything is built.
+
+    Parameters
+    ----------
+    tokens
+        Tokens in a sequence.
+    tol
+        The error allowed.
+    function
+        A built-in function whose Lipschitz constant to use.
+    features
+        Features of a token.
+    out_features
+        Features of an output; as many as the input unless given.
+    lipschitz
+        L with |f(x)-f(y)| <= L max|x-y|; needed unless --function knows it.
+    bound
+        The largest |f|.
+    norm
+        sup or lp.
+    p
+        The exponent of lp.
+    position
+        absolute or none.
+    budget
+        The most parameters allowed.
+    json
+        Print JSON.
+    """
+    design = make_design(tokens, position)
+    if lipschitz is None and function is not None:
+        lipschitz = find_function(function, tokens, features).lipschitz
+    if lipschitz is None:
+        raise InvalidArgument("give --lipschitz, or --function with a built-in function")
+    made = make_plan(
+        design,
+        features,
+        tol,
+        lipschitz=lipschitz,
+        norm=norm,
+        p=p,
+        out_features=out_features,
+        bound=bound,
+        budget=budget,
+    )
+    if json:
+        say_json({"candidates": made.rows(), "refused": made.refused})
+    else:
+        say(str(made))

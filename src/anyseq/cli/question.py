@@ -1,0 +1,52 @@
+"""What commands share: turning names on the command line into functions and designs."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from anyseq.base import at_least_one, one_of
+from anyseq.construct.functions import FUNCTIONS
+from anyseq.construct.target import Function
+from anyseq.design import Design
+from anyseq.errors import InvalidArgument
+from anyseq.positions import Absolute, NoPosition
+
+_POSITIONS = {"absolute": Absolute(), "none": NoPosition()}
+
+
+@dataclass(frozen=True)
+class Named:
+    """A function found by name, with its Lipschitz constant if that is known."""
+
+    f: Function
+    lipschitz: float | None
+
+
+def find_function(name: str, tokens: int, features: int) -> Named:
+    """A built-in function by name, or the user's own as module:callable."""
+    if name in FUNCTIONS:
+        example = FUNCTIONS[name]
+        return Named(example, example.lipschitz(tokens, features))
+    module_name, _, attribute = name.partition(":")
+    if not attribute:
+        raise InvalidArgument(
+            f"--function {name}: expected {', '.join(FUNCTIONS)}, or module:callable of your own"
+        )
+    if str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
+    try:
+        found = getattr(importlib.import_module(module_name), attribute)
+    except (ImportError, AttributeError) as problem:
+        raise InvalidArgument(f"--function {name}: {problem}") from problem
+    if not callable(found):
+        raise InvalidArgument(f"--function {name}: {attribute} is not callable")
+    return Named(found, None)
+
+
+def make_design(tokens: int, position: str) -> Design:
+    """Dense attention with the named positions."""
+    at_least_one("tokens", tokens)
+    return Design(tokens, position=_POSITIONS[one_of("position", position, _POSITIONS)])

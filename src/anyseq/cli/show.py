@@ -1,0 +1,33 @@
+"""`anyseq show`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from anyseq.cli.terminal import say
+from anyseq.construct import load
+from anyseq.errors import FileProblem
+
+
+def show(folder: Path, /, *, picture: Path | None = None) -> None:
+    """Describe a saved network, and draw it if asked.
+
+    Parameters
+    ----------
+    folder
+        What `anyseq approximate --out` wrote.
+    picture
+        A file to draw it into, .png, .svg or .pdf.
+    """
+    result = load(folder)
+    say(repr(result))
+    if picture is not None:
+        from anyseq.pictures import show as draw
+
+        if picture.suffix not in (".png", ".svg", ".pdf"):
+            raise FileProblem(f"--picture {picture}: expected a name ending in .png, .svg or .pdf")
+        try:
+            draw(result).savefig(picture, dpi=150)
+        except OSError as problem:
+            raise FileProblem(f"--picture {picture} cannot be written: {problem}") from problem
+        say(f"drawn in {picture}")

@@ -1,0 +1,32 @@
+"""`anyseq.show(thing)`: the picture of a thing."""
+
+from __future__ import annotations
+
+from functools import singledispatch
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from anyseq.construct import Approximation
+from anyseq.construct.contextual import Contextual
+from anyseq.errors import InvalidArgument
+from anyseq.patterns import Pattern
+from anyseq.pictures.contextual import contextual_figure
+from anyseq.pictures.pattern import pattern_figure
+from anyseq.pictures.slice import slice_figure
+
+
+@singledispatch
+def show(thing: Any, **options: Any) -> Figure:
+    """A matplotlib Figure; save it with `.savefig(file)`.
+
+    Approximation: T along a line through its worst input, with the proved band, and the target if
+        you pass it: show(result, f=f).
+    Pattern: who looks at whom among n tokens: show(pattern, tokens=16).
+    """
+    raise InvalidArgument(f"show: no picture of {type(thing).__name__}; try an Approximation")
+
+
+show.register(Approximation, slice_figure)
+show.register(Contextual, contextual_figure)
+show.register(Pattern, pattern_figure)

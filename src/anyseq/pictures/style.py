@@ -1,0 +1,22 @@
+"""One look for all pictures. Figures are made without pyplot: no global state, no window."""
+
+from __future__ import annotations
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+INK = "#1f2430"
+TARGET = "#1f2430"
+COLOURS = ("#2f6fdb", "#d9622b", "#2a9d6f", "#8c4fc4", "#b8922a", "#c23b6a")
+BAND = 0.18  # opacity
+
+
+def figure(columns: int, *, width: float = 4.2, height: float = 3.6) -> tuple[Figure, list[Axes]]:
+    """A row of panels."""
+    made = Figure(figsize=(width * columns, height), layout="constrained")
+    axes = made.subplots(1, columns, squeeze=False)[0]
+    for panel in axes:
+        for side in ("top", "right"):
+            panel.spines[side].set_visible(False)
+        panel.tick_params(colors=INK, labelsize=9)
+    return made, list(axes)
