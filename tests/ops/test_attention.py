@@ -1,0 +1,156 @@
+"""The reference against torch, and against the formula written out."""
+
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.nn.functional import scaled_dot_product_attention
+
+import anyseq as aq
+from anyseq.errors import InvalidArgument
+
+
+def random(*shape: int, seed: int = 0) -> torch.Tensor:
+    return torch.randn(
+        *shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64
+    )
+
+
+def qkv(n: int = 5, m: int = 5, heads: int = 2, kv_heads: int = 2) -> tuple[torch.Tensor, ...]:
+    return (
+        random(2, heads, n, 3, seed=1),
+        random(2, kv_heads, m, 3, seed=2),
+        random(2, kv_heads, m, 4, seed=3),
+    )
+
+
+@given(st.integers(1, 6), st.integers(1, 6), st.booleans(), st.integers(0, 5))
+def test_agrees_with_torch(n: int, m: int, masked: bool, seed: int) -> None:
+    q, k, v = qkv(n, m)
+    mask = random(2, 2, n, m, seed=seed) > 0 if masked else None
+    if mask is not None:
+        mask[..., 0] = True  # torch gives NaN for a row that sees nothing
+    torch.testing.assert_close(
+        aq.attention(q, k, v, pattern=mask),
+        scaled_dot_product_attention(q, k, v, attn_mask=mask),
+    )
+
+
+def test_causal_scale_and_gqa_agree_with_torch() -> None:
+    q, k, v = qkv(heads=4)
+    torch.testing.assert_close(
+        aq.attention(q, k, v, is_causal=True, enable_gqa=True, scale=0.3),
+        scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True, scale=0.3),
+    )
+    q, k, v = qkv()
+    causal = aq.attention(q, k, v, is_causal=True)
+    torch.testing.assert_close(aq.attention(q, k, v, pattern=aq.Causal()), causal)
+    torch.testing.assert_close(
+        aq.attention(q, k, v, pattern=aq.Full(), is_causal=True), causal
+    )
+
+
+def test_bias_gain_and_hooks_are_where_the_formula_has_them() -> None:
+    q, k, v = qkv()
+    bias, gain = random(2, 9, seed=4), random(2, 9, seed=5)
+    offset = torch.arange(5)[:, None] - torch.arange(5)[None, :] + 4
+    scores = q @ k.transpose(-1, -2) * 3**-0.5 + bias[:, offset]
+    expected = (torch.softmax(scores, -1) * gain[:, offset]) @ v
+    toeplitz = aq.attention(q, k, v, bias=aq.Toeplitz(bias), gain=aq.Toeplitz(gain))
+    torch.testing.assert_close(toeplitz, expected)
+    dense = aq.attention(q, k, v, bias=bias[:, offset], gain=gain[:, offset])
+    torch.testing.assert_close(dense, expected)
+    hooks = aq.attention(
+        q,
+        k,
+        v,
+        score_mod=lambda score, b, h, i, j: score + bias[h, i - j + 4],
+        weight_mod=lambda weight, b, h, i, j: weight * gain[h, i - j + 4],
+    )
+    torch.testing.assert_close(hooks, expected)
+
+
+def test_decoding_from_a_cache_gives_the_rows_of_the_whole() -> None:
+    q, k, v = qkv(6, 6)
+    bias = aq.Toeplitz(random(2, 11, seed=4))
+    whole = aq.attention(q, k, v, pattern=aq.Causal(), bias=bias)
+    for i in range(6):
+        row = aq.attention(
+            q[:, :, i : i + 1],
+            k[:, :, : i + 1],
+            v[:, :, : i + 1],
+            pattern=aq.Causal(),
+            bias=bias,
+            q_offset=i,
+        )
+        torch.testing.assert_close(row, whole[:, :, i : i + 1])
+
+
+def test_a_row_that_sees_nothing_is_zero_with_zero_gradient() -> None:
+    q, k, v = (side.requires_grad_() for side in qkv())
+    pattern = ~aq.Causal()  # the last row sees nothing
+    out, lse = aq.attention(q, k, v, pattern=pattern, return_lse=True)
+    assert (out[:, :, -1] == 0).all()
+    assert (lse[:, :, -1] == -torch.inf).all()
+    out.sum().backward()  # type: ignore[no-untyped-call]
+    assert q.grad is not None
+    assert (q.grad[:, :, -1] == 0).all()
+    assert all(torch.isfinite(side.grad).all() for side in (q, k, v) if side.grad is not None)
+
+
+def test_lse_is_the_log_sum_exp_of_the_scores() -> None:
+    q, k, v = qkv()
+    _, lse = aq.attention(q, k, v, return_lse=True, scale=1.0)
+    torch.testing.assert_close(lse, (q @ k.transpose(-1, -2)).logsumexp(-1))
+
+
+def test_gradients_of_everything() -> None:
+    q, k, v = (side.requires_grad_() for side in qkv(3, 3))
+    bias, gain = (random(2, 5, seed=s).requires_grad_() for s in (4, 5))
+    assert torch.autograd.gradcheck(
+        lambda q, k, v, bias, gain: aq.attention(
+            q, k, v, bias=aq.Toeplitz(bias), gain=aq.Toeplitz(gain), pattern=aq.Causal()
+        ),
+        (q, k, v, bias, gain),
+    )
+
+
+def test_hardmax_picks_the_best_key() -> None:
+    q, k, v = qkv()
+    best = (q @ k.transpose(-1, -2)).argmax(-1)
+    expected = torch.gather(v, 2, best[..., None].expand(-1, -1, -1, 4))
+    torch.testing.assert_close(aq.attention(q, k, v, prob_map="hardmax"), expected)
+
+
+def test_dropout_keeps_the_mean() -> None:
+    q = k = torch.zeros(1, 1, 1, 1, dtype=torch.float64).expand(1, 1, 2000, 1)
+    v = torch.ones(1, 1, 2000, 1, dtype=torch.float64)
+    out = aq.attention(q, k, v, dropout_p=0.5)
+    assert float(out.mean()) == pytest.approx(1, abs=0.01)
+    assert float(out.std()) > 0.01
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"q": torch.zeros(2, 2, 3)}, "expected (batch, heads, tokens, features)"),
+        ({"k": torch.zeros(2, 2, 5, 2, dtype=torch.float64)}, "equal B, M, D"),
+        ({"q": random(2, 3, 5, 3)}, "q has 3 heads, k and v have 2"),
+        ({"v": torch.zeros(2, 2, 5, 4)}, "one floating-point dtype"),
+        ({"bias": torch.zeros(4, 4)}, "bias of shape (4, 4)"),
+        ({"gain": aq.Toeplitz(torch.zeros(3, 9))}, "gain: Toeplitz of 3 heads"),
+        ({"backend": "magic"}, "backend='magic': expected one of 'auto', 'reference'"),
+        ({"q_offset": -1}, "q_offset=-1"),
+        ({"dropout_p": 1.0}, "dropout_p=1.0"),
+        ({"scale": float("nan")}, "scale=nan"),
+        ({"prob_map": "max"}, "prob_map='max'"),
+        ({"pattern": 3}, "pattern=3"),
+    ],
+)
+def test_bad_arguments_are_named(arguments: dict[str, Any], message: str) -> None:
+    q, k, v = qkv()
+    with pytest.raises(InvalidArgument) as caught:
+        aq.attention(**{"q": q, "k": k, "v": v, **arguments})
+    assert message in str(caught.value)
