@@ -14,7 +14,7 @@ def test_at_least_one_refuses(value: object) -> None:
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, "1", None, True])
 def test_finite_refuses(value: object) -> None:
-    with pytest.raises(InvalidArgument, match="scale=.*finite"):
+    with pytest.raises(InvalidArgument, match=r"scale=.*finite"):
         finite("scale", value)
 
 

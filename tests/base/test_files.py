@@ -40,7 +40,7 @@ def test_round_trip(folder: Path) -> None:
 
 def test_older_versions_are_read_and_newer_ones_named(folder: Path) -> None:
     read_folder(folder, format=FORMAT, version=3)
-    with pytest.raises(FileProblem, match="version 2 of anyseq.test.*reads up to version 1"):
+    with pytest.raises(FileProblem, match=r"version 2 of anyseq.test.*reads up to version 1"):
         read_folder(folder, format=FORMAT, version=1)
 
 
@@ -107,7 +107,7 @@ def test_no_parent(tmp_path: Path) -> None:
 
 
 def test_nothing_half_written_is_left(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="NaN|Out of range"):
+    with pytest.raises(ValueError, match="Out of range"):
         write_folder(
             tmp_path / "saved",
             format=FORMAT,

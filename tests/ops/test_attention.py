@@ -13,9 +13,7 @@ from anyseq.errors import InvalidArgument
 
 
 def random(*shape: int, seed: int = 0) -> torch.Tensor:
-    return torch.randn(
-        *shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64
-    )
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
 def qkv(n: int = 5, m: int = 5, heads: int = 2, kv_heads: int = 2) -> tuple[torch.Tensor, ...]:
@@ -47,9 +45,7 @@ def test_causal_scale_and_gqa_agree_with_torch() -> None:
     q, k, v = qkv()
     causal = aq.attention(q, k, v, is_causal=True)
     torch.testing.assert_close(aq.attention(q, k, v, pattern=aq.Causal()), causal)
-    torch.testing.assert_close(
-        aq.attention(q, k, v, pattern=aq.Full(), is_causal=True), causal
-    )
+    torch.testing.assert_close(aq.attention(q, k, v, pattern=aq.Full(), is_causal=True), causal)
 
 
 def test_bias_gain_and_hooks_are_where_the_formula_has_them() -> None:

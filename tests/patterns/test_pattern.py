@@ -19,9 +19,7 @@ def test_edges_and_sparsity() -> None:
 def test_prefix_stable_means_rows_keep_their_edges() -> None:
     assert Causal().prefix_stable
     assert not Full().prefix_stable
-    assert torch.equal(
-        Causal().mask(7)[:5], torch.nn.functional.pad(Causal().mask(5), (0, 2))
-    )
+    assert torch.equal(Causal().mask(7)[:5], torch.nn.functional.pad(Causal().mask(5), (0, 2)))
 
 
 def test_compared_and_hashed_by_content() -> None:

@@ -15,7 +15,8 @@ d vary; u = (1, δ^-1, ..., δ^-(w-1)); a token's id is l = u·z.
 
 Two constants differ from the paper, because its own collide in small cases (found exhaustively):
 with positions S = 2n'δ^-(n+1)w, n' = n rounded up to a power of two; and for n = 2, w = 1 with
-positions c = 2δ^-1, since there a shifted id could meet a window of the second token.
+positions c = 2δ^-1 (and S four times as large), since there a shifted id could meet a window of the
+second token.
 Whatever the constants, `Contextual.check` looks at every sequence of the grid.
 """
 
@@ -70,14 +71,20 @@ class Contextual:
     @property
     def selective_shift(self) -> int:
         """c."""
-        tight = self.positions and self.tokens == 2 and self.width == 1
-        return int(self.steps**self.width) * (2 if tight else 1)
+        return int(self.steps**self.width) * (2 if self._tight else 1)
 
     @property
     def global_shift(self) -> int:
         """S."""
         plain = int(self.steps ** ((self.tokens + 1) * self.width))
-        return plain * 2 * 2 ** (self.tokens - 1).bit_length() if self.positions else plain
+        if not self.positions:
+            return plain
+        # l'_2 grows with c²
+        return plain * 2 * 2 ** (self.tokens - 1).bit_length() * (4 if self._tight else 1)
+
+    @property
+    def _tight(self) -> bool:
+        return self.positions and self.tokens == 2 and self.width == 1
 
     @cached_property
     def largest(self) -> int:
@@ -95,6 +102,27 @@ class Contextual:
         if self.positions:
             return self.global_shift * self.bases[-1]
         return self.global_shift * self._last(list(range(self.tokens)))
+
+    @cached_property
+    def least_gap(self) -> int:
+        """Different final ids, of sequences that get values, are at least so many units apart.
+
+        Within a sequence l'_j - l'_{j-1} = (c-1)(l'_{j-1} - l_j), which is smallest for j = 2:
+        l'_1 - l_2 = l_1 + c(l_n - l_1) - l_2. In two sequences l'_n differs by 1 or more, and the
+        l' lie in [0, max l'_n]; so ids differ by at least S - max l'_n.
+        """
+        shift, cells, tokens = self.selective_shift, self.token_cells, self.tokens
+        if tokens == 1:
+            return 1 + self.global_shift
+        if self.positions:
+            first, last = cells - 1, self.bases[-1]
+            second = last if tokens == 2 else self.bases[1] + cells - 1
+        else:
+            # l_n - l_1 = m >= n-1 and l_2 - l_1 <= m-(n-2): smallest for the closest ids
+            first, second, last = 0, 1, tokens - 1
+        within = (shift - 1) * (first + shift * (last - first) - second)
+        across = self.global_shift - self.largest // (1 + self.global_shift)
+        return max(1, min(within, across))
 
     def _last(self, ids: list[int]) -> int:
         """l'_n of a sequence with increasing ids."""
@@ -148,6 +176,10 @@ class Contextual:
         gap = int(good.diff().min()) if len(good) > 1 else 1
         if gap < 1:
             raise ConstructionFault(f"contextual mapping: two tokens share an id in {self}")
+        if gap < self.least_gap:
+            raise ConstructionFault(
+                f"contextual mapping: ids {gap} apart, expected {self.least_gap} in {self}"
+            )
         if int(good[0]) < self.lowest or int(good[-1]) > self.largest:
             raise ConstructionFault(
                 f"contextual mapping: ids {int(good[0])} to {int(good[-1])}, expected "

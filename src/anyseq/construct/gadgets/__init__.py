@@ -4,6 +4,7 @@ from anyseq.construct.gadgets.clip import clip, clip_layers
 from anyseq.construct.gadgets.erase import erase, erase_layers
 from anyseq.construct.gadgets.interpolator import Wiring, interpolate, interpolator_layers
 from anyseq.construct.gadgets.quantise import banish, narrowest_ramp, quantise
+from anyseq.construct.gadgets.rescale import rescale, rescaled
 from anyseq.construct.gadgets.router import route
 from anyseq.construct.gadgets.selector import select
 from anyseq.construct.gadgets.shift import global_shift, selective_shifts
@@ -22,6 +23,8 @@ __all__ = [
     "interpolator_layers",
     "narrowest_ramp",
     "quantise",
+    "rescale",
+    "rescaled",
     "route",
     "select",
     "selective_shifts",

@@ -9,10 +9,11 @@ ramps the entry becomes a, exactly: t-a has no rounding error for a <= t <= 2a (
 and neither has t-(t-a).
 
 Cells go in descending order. A layer above an entry's cell adds an exact 0, all its ReLUs being
-off. A layer below it meets the entry after it has become a multiple of δ; then its terms are
-multiples of γ below n·δ/γ in size, and their sum is an exact 0 while n·δ/γ² <= 2^52. That is
-`narrowest_ramp`. (In ascending order the layers above would meet unquantised entries, and the
-rounding of s ReLU(...) would wipe out whole ids.)
+off. A layer below it meets the entry after it has become a multiple of δ; then, 1+s = δ/γ being a
+power of two, its terms are multiples of δ no larger than Rδ/γ where [0, R) is the range of the
+entries, so their sum is an exact 0 while R/γ <= 2^52. That is `narrowest_ramp`. (In ascending order
+the layers above would meet unquantised entries, and the rounding of s ReLU(...) would wipe out whole
+ids.)
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ from anyseq.construct.gadgets.blank import blank_feed_forward
 from anyseq.nn import Layers
 
 
-def narrowest_ramp(step: float, cells: int) -> float:
-    """The smallest power of two γ with (cells·δ)·δ/γ² <= 2^(53-1): quantising is then exact."""
-    return power_of_two_at_least((cells * step**2 * 2.0 ** (1 - EXACT_BITS)) ** 0.5)
+def narrowest_ramp(reach: float) -> float:
+    """The smallest power of two γ with reach/γ <= 2^52, for entries in [0, reach)."""
+    return power_of_two_at_least(reach * 2.0 ** (1 - EXACT_BITS))
 
 
 def quantise(*, features: int, width: int, cells: int, step: float, ramp: float) -> Layers:
@@ -46,16 +47,20 @@ def quantise(*, features: int, width: int, cells: int, step: float, ramp: float)
     return Layers(feedforward=layers)
 
 
-def banish(*, features: int, width: int, step: float, ramp: float, depth: float) -> Layers:
+def banish(*, features: int, width: int, step: float, depth: float) -> Layers:
     """Send entries outside [0, 1) to -depth (Theorem 2: f is 0 out there). One layer per feature.
 
     On quantised entries, 0 <= t <= 1-δ, all ReLUs are off. Below 0 and above 1-δ, past a ramp of
-    width γ, φ(t) = -t - depth; so with v = t - (1-δ)
+    width γ', φ(t) = -t - depth; so with v = t - (1-δ)
 
-        φ(t) = -κ ReLU(-t) + (κ+1) ReLU(-t-γ) - κ' ReLU(v) + (κ'-1) ReLU(v-γ),
-        κ = depth/γ - 1,   κ' = 1 + (depth+1-δ)/γ.
+        φ(t) = -κ ReLU(-t) + (κ+1) ReLU(-t-γ') - κ' ReLU(v) + (κ'-1) ReLU(v-γ'),
+        κ = depth/γ' - 1,   κ' = 1 + (depth+1-δ)/γ'.
+
+    γ' is the smallest power of two for which κ and κ' are exact; it costs no measure inside the
+    domain.
     """
     layers = blank_feed_forward(features, 4, width)
+    ramp = narrowest_ramp(4 * depth / step)
     below, above = depth / ramp - 1.0, 1.0 + (depth + 1.0 - step) / ramp
     last = 1.0 - step
     for feature in range(features):

@@ -7,6 +7,7 @@ Blocks of at most 2 heads of size 1 and 4 hidden ReLUs, of width d, softmax, no 
     selective shifts, global shift
                     token ids become ids of (token, whole sequence): the contextual mapping
     erase           Theorem 2 only: sequences with equal or banished tokens become 0
+    rescale         ids become as small as their gaps allow, so that little is lost to rounding
     value map       one layer per id: the id becomes f at the centre of the cell
     clip            what missed every value window comes back into the range of f
 
@@ -31,6 +32,7 @@ from anyseq.base import (
     UNIT_ROUNDOFF,
     Progress,
     power_of_two_at_least,
+    power_of_two_at_most,
 )
 from anyseq.construct.ask import Ask, Construction
 from anyseq.construct.contextual import Contextual
@@ -45,6 +47,8 @@ from anyseq.construct.gadgets import (
     global_shift,
     narrowest_ramp,
     quantise,
+    rescale,
+    rescaled,
     selective_shifts,
     value_map,
     written,
@@ -116,7 +120,7 @@ class YunRecipe:
     @property
     def ramp(self) -> float:
         """γ: as narrow as float64 allows, since ramps cost measure and width gains nothing."""
-        return narrowest_ramp(self.step, self.quantised_cells)
+        return narrowest_ramp(self.quantised_cells * self.step)
 
     @property
     def sequences(self) -> int:
@@ -128,24 +132,55 @@ class YunRecipe:
     def cells(self) -> int:
         return self.sequences
 
+    @property
+    def _ceiling(self) -> float:
+        """No target has a larger u·y."""
+        return self.ask.bound * sum(self.context.digits)
+
     @cached_property
     def lift(self) -> int:
-        """A constant, in units of δ, that puts every id above every target.
+        """A constant, in units of δ, that puts every id above twice every target."""
+        least = 2 * self._ceiling / self.step + 4
+        return 0 if least <= self.context.lowest else int(power_of_two_at_least(least))
 
-        u·y <= bound·Σu for a target y; windows end half a unit below their id.
+    @property
+    def _lowest(self) -> float:
+        return (self.context.lowest + self.lift) * self.step
+
+    @property
+    def _largest(self) -> float:
+        return (self.context.largest + self.lift) * self.step
+
+    @cached_property
+    def scale(self) -> float:
+        """A power of two that shrinks the ids before the value map, which rounds at their size.
+
+        Shrinking rounds, too, by up to u·largest: at most half of the gap may go that way, and the
+        lowest id must stay above twice every target.
         """
-        ceiling = self.ask.bound * sum(self.context.digits) * self.context.steps + 1
-        return 0 if ceiling < self.context.lowest else int(power_of_two_at_least(ceiling))
+        gap = self.context.least_gap * self.step
+        if self.context.least_gap < 64:  # windows must stay wider than the grid of the ids
+            return 1.0
+        least = max(4 * UNIT_ROUNDOFF * self._largest / gap, 2 * self._ceiling / self._lowest)
+        return min(1.0, power_of_two_at_least(least))
+
+    @property
+    def half_width(self) -> float:
+        """Half the width of a value window: half the gap that is left, and clear of the targets."""
+        gap = self.context.least_gap * self.step * self.scale
+        left = gap if self.scale == 1.0 else gap / 2
+        return power_of_two_at_most(min(left / 2, self._lowest * self.scale / 2))
 
     @property
     def id_bits(self) -> int:
-        """The bits of the largest id, counted in quarter units, where the windows have corners."""
-        return (4 * (self.context.largest + self.lift)).bit_length()
+        """The bits of the largest id in units of δ, or of δ/4 if the windows have corners there."""
+        finer = 2 if self.context.least_gap < 4 else 0
+        return (self.context.largest + self.lift).bit_length() + finer
 
     @property
     def _rounding(self) -> float:
         """What the value map may lose in an entry: half an ulp of the id."""
-        return UNIT_ROUNDOFF * ((self.context.largest + self.lift) * self.step + self.ask.bound)
+        return UNIT_ROUNDOFF * (self._largest * self.scale + self.ask.bound)
 
     @property
     def reach(self) -> float:
@@ -217,6 +252,7 @@ class YunRecipe:
         feedforward = (
             ask.features * self.quantised_cells
             + theorem_2
+            + 1  # rescale
             + self.sequences * ask.design.tokens
             + clip_layers(ask.out_features)
         )
@@ -255,28 +291,29 @@ class YunRecipe:
 
         # The token in the network: quantised entries plus E, feature 0 so that u·z is the id.
         real_ids = (ids + self.lift).double() * self.step
+        low, high = float(real_ids.min()), float(real_ids.max())
         current = torch.zeros_like(wanted)
         current[:, :, : ask.features] = coordinates.double() * self.step
         if self.positions:
             current += torch.arange(ask.design.tokens, dtype=torch.float64)[:, None]
-        current[:, :, 0] = real_ids - current[:, :, 1:] @ digit[1:].double()
+        others = current[:, :, 1:] @ digit[1:].double()
+        current[:, :, 0] = rescaled(real_ids, self.scale) - others
+        real_ids = rescaled(real_ids, self.scale)
+        _check_windows(real_ids, self.half_width, self._ceiling)
 
         values = written(current, wanted)[:, :, : ask.out_features]
         keys = sequences @ torch.tensor(strides(context.token_cells, ask.design.tokens))
         fused = CellTable(context.steps, self.ramp, self.positions, values, keys)
-        # Different ids are at least one unit apart (`gap` is checked), and `lift` counts on windows
-        # no wider than that.
-        half_width = self.step / 2
         bound = float(values.abs().max())
 
         def model() -> Stack:
-            runs = self._before_values(float(real_ids.min()), float(real_ids.max()))
+            runs = self._before_values(low, high)
             runs.append(
                 value_map(
                     ids=real_ids.flatten(),
                     current=current.flatten(0, 1),
                     targets=wanted.flatten(0, 1),
-                    half_width=half_width,
+                    half_width=self.half_width,
                     digits=context.digits,
                 )
             )
@@ -303,7 +340,7 @@ class YunRecipe:
             )
         ]
         if not self.positions:
-            runs.append(banish(features=features, width=width, step=step, ramp=ramp, depth=depth))
+            runs.append(banish(features=features, width=width, step=step, depth=depth))
         runs.append(
             selective_shifts(
                 windows=context.windows, step=step, digits=digits, shift=context.selective_shift
@@ -317,4 +354,12 @@ class YunRecipe:
         if not self.positions:
             slack = (depth + 1) * sum(digits)
             runs.append(erase(low=low, high=high, slack=slack, step=step, digits=digits))
+        runs.append(rescale(scale=self.scale, digits=digits))
         return runs
+
+
+def _check_windows(ids: torch.Tensor, half_width: float, ceiling: float) -> None:
+    """The windows of the value map must not touch one another, nor any target."""
+    ascending = ids.flatten().sort().values
+    if (ascending.diff() < 2 * half_width).any() or float(ascending[0]) - half_width < ceiling:
+        raise ConstructionFault(f"value windows of half width {half_width:g} overlap")

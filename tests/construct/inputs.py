@@ -1,0 +1,36 @@
+"""Inputs that try a construction: anywhere, at cell corners, on the quantiser's ramps."""
+
+from __future__ import annotations
+
+import torch
+
+from anyseq.construct import Approximation
+from anyseq.construct.fused import CellTable
+
+
+def random(result: Approximation, count: int, seed: int = 0) -> torch.Tensor:
+    """Uniform in [0, 1)."""
+    shape = result.size
+    rng = torch.Generator().manual_seed(seed)
+    return torch.rand(count, shape.tokens, shape.in_features, generator=rng, dtype=torch.float64)
+
+
+def corners(result: Approximation, count: int, seed: int = 0) -> torch.Tensor:
+    """Lower ends of cells in some entries, the last good points of cells in others."""
+    x = random(result, count, seed)
+    step = result.facts.step
+    low = (x / step).floor() * step
+    ramp = result.fused.ramp if isinstance(result.fused, CellTable) else 0.0
+    return torch.where(random(result, count, seed + 1) < 0.5, low, low + step - 2 * ramp)
+
+
+def ramps(result: Approximation, count: int, seed: int = 0) -> torch.Tensor:
+    """The first entry, and half of the others, on a ramp of the quantiser."""
+    assert isinstance(result.fused, CellTable)
+    x = random(result, count, seed)
+    step, ramp = result.facts.step, result.fused.ramp
+    token = torch.arange(x.shape[1], dtype=torch.float64)[:, None] * result.fused.positions
+    end = ((x + token) / step).floor() * step + step
+    chosen = random(result, count, seed + 1) < 0.5
+    chosen[:, 0, 0] = True
+    return torch.where(chosen, end - ramp / 2 - token, x)

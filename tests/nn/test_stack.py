@@ -1,0 +1,159 @@
+from collections.abc import Callable
+
+import pytest
+import torch
+
+import anyseq as aq
+from anyseq.errors import InvalidArgument
+from anyseq.nn import AttentionLayers, FeedForwardLayers, Layers, Stack
+
+WIDTH, HEADS, SIZE, HIDDEN = 5, 2, 1, 3
+
+
+def random(*shape: int, seed: int = 0) -> torch.Tensor:
+    rng = torch.Generator().manual_seed(seed)
+    return torch.randn(*shape, generator=rng, dtype=torch.float64) / 2
+
+
+def attention(layers: int) -> AttentionLayers:
+    inner = HEADS * SIZE
+    return AttentionLayers(
+        heads=HEADS,
+        q_weight=random(layers, inner, WIDTH, seed=1),
+        q_bias=random(layers, inner, seed=2),
+        k_weight=random(layers, inner, WIDTH, seed=3),
+        v_weight=random(layers, inner, WIDTH, seed=4),
+        o_weight=random(layers, WIDTH, inner, seed=5),
+    )
+
+
+def feedforward(layers: int, hidden: int = HIDDEN) -> FeedForwardLayers:
+    return FeedForwardLayers(
+        up_weight=random(layers, hidden, WIDTH, seed=6),
+        up_bias=random(layers, hidden, seed=7),
+        down_weight=random(layers, WIDTH, hidden, seed=8),
+        down_bias=random(layers, WIDTH, seed=9),
+    )
+
+
+def stack(design: aq.Design | None = None) -> Stack:
+    """Feed-forward layers, then attention layers, then both halves, then a shorter hidden layer."""
+    runs = [
+        Layers(feedforward=feedforward(2)),
+        Layers(attention=attention(3)),
+        Layers(attention=attention(1), feedforward=feedforward(1)),
+        Layers(feedforward=feedforward(2, hidden=1)),
+    ]
+    return Stack.of(
+        design or aq.Design(4),
+        runs,
+        in_features=2,
+        out_features=3,
+        position=random(4, WIDTH, seed=10),
+    )
+
+
+def test_a_stack_is_its_blocks() -> None:
+    model = stack(aq.Design(4, patterns=(aq.Full(), aq.Causal())))
+    x = random(6, 4, 2)
+    z = torch.nn.functional.pad(x, (0, 3)) + model.get_parameter("position")
+    for layer in range(len(model)):
+        z = model[layer](z)
+    torch.testing.assert_close(model(x), z[..., :3])
+
+
+def test_halves_and_sizes() -> None:
+    model = stack()
+    assert len(model) == 8
+    assert [(b.mixer is not None, b.feedforward is not None) for b in model] == [
+        (False, True),
+        (False, True),
+        (True, False),
+        (True, False),
+        (True, False),
+        (True, True),
+        (False, True),
+        (False, True),
+    ]
+    assert model.shape.parameters == sum(p.numel() for p in model.parameters())
+    assert model.shape.hidden == HIDDEN
+
+
+def test_a_layer_shares_the_memory_of_the_stack() -> None:
+    model = stack()
+    x = random(2, 4, 2)
+    before = model(x)
+    layer = model[-1].feedforward
+    assert layer is not None
+    with torch.no_grad():
+        layer.down_proj.bias += 1
+    torch.testing.assert_close(model(x), before + 1)
+    with pytest.raises(IndexError, match="layer 8 of a stack of 8 layers"):
+        model[8]
+
+
+def _swap(tensor: torch.Tensor) -> None:
+    flat = tensor.view(-1)
+    flat[[0, 1]] = flat[[1, 0]]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda p: p.data.mul_(2),
+        lambda p: p.data.view(-1)[-1:].add_(2.0**-52),
+        lambda p: _swap(p.data),
+        lambda p: setattr(p, "data", p.data.float()),
+    ],
+    ids=["in place", "one number", "two trade places", "another dtype"],
+)
+def test_the_fingerprint_sees_every_change(change: Callable[[torch.Tensor], None]) -> None:
+    names = [name for name, _ in stack().named_parameters()]
+    assert len(names) == 10
+    for name in names:
+        model = stack()
+        before = model.fingerprint()
+        assert model.fingerprint() == before
+        change(model.get_parameter(name))
+        assert model.fingerprint() != before, name
+
+
+def test_it_can_be_trained() -> None:
+    model = stack()
+    x = random(32, 4, 2)
+    target = x.cumsum(1).repeat(1, 1, 2)[..., :3]
+    optimiser = torch.optim.Adam(model.parameters(), lr=0.02)
+    losses = []
+    for _ in range(60):
+        loss = (model(x) - target).square().mean()
+        optimiser.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimiser.step()
+        losses.append(float(loss.detach()))
+    assert all(p.grad is not None for p in model.parameters())
+    assert losses[-1] < losses[0] / 3
+
+
+def test_state_round_trip() -> None:
+    model = stack()
+    copy = Stack(model.design, model.shape, {k: v.clone() for k, v in model.state_dict().items()})
+    x = random(3, 4, 2)
+    assert torch.equal(model(x), copy(x))
+
+
+def test_wrong_tensors_are_named() -> None:
+    model = stack()
+    good = dict(model.state_dict())
+    with pytest.raises(InvalidArgument, match=r"'up_bias' has shape \(5, 2\), expected \(5, 3\)"):
+        Stack(model.design, model.shape, good | {"up_bias": good["up_bias"][:, :2]})
+    with pytest.raises(InvalidArgument, match=r"expected .*q_bias"):
+        Stack(model.design, model.shape, {k: v for k, v in good.items() if k != "q_bias"})
+    with pytest.raises(InvalidArgument, match="'halves' does not count"):
+        Stack(model.design, model.shape, good | {"halves": good["halves"].flip(0)})
+    with pytest.raises(InvalidArgument, match="2 attention halves and 1 feed-forward halves"):
+        Layers(attention=attention(2), feedforward=feedforward(1))
+
+
+def test_wrong_inputs_are_named() -> None:
+    with pytest.raises(InvalidArgument, match=r"x of shape \(1, 4, 3\): expected .*\(any, 4, 2\)"):
+        stack()(torch.zeros(1, 4, 3, dtype=torch.float64))
