@@ -23,7 +23,8 @@ def run_blocks(runs: list[Layers], z: torch.Tensor) -> torch.Tensor:
     """Blocks on z (batch, tokens, width), all features out."""
     model = Stack.of(Design(z.shape[1]), runs, in_features=z.shape[2], out_features=z.shape[2])
     with torch.no_grad():
-        return model(z)
+        out: torch.Tensor = model(z)
+    return out
 
 
 def is_literal(layers: Layers) -> bool:

@@ -66,7 +66,7 @@ def test_a_missing_half_adds_nothing() -> None:
 
 
 def test_no_random_initialisation_when_about_to_be_filled() -> None:
-    layer = torch_nn.utils.skip_init(aq.nn.Attention, 4, heads=2)  # type: ignore[arg-type]
+    layer = torch_nn.utils.skip_init(aq.nn.Attention, 4, heads=2)
     assert layer(torch.zeros(1, 2, 4)).shape == (1, 2, 4)
 
 

@@ -86,7 +86,7 @@ def test_a_layer_shares_the_memory_of_the_stack() -> None:
     layer = model[-1].feedforward
     assert layer is not None
     with torch.no_grad():
-        layer.down_proj.bias += 1
+        layer.down_proj.bias.add_(1)
     torch.testing.assert_close(model(x), before + 1)
     with pytest.raises(IndexError, match="layer 8 of a stack of 8 layers"):
         model[8]
@@ -127,7 +127,7 @@ def test_it_can_be_trained() -> None:
     for _ in range(60):
         loss = (model(x) - target).square().mean()
         optimiser.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         optimiser.step()
         losses.append(float(loss.detach()))
     assert all(p.grad is not None for p in model.parameters())

@@ -32,7 +32,7 @@ def approximate(
     Parameters
     ----------
     function
-        sort, reverse, running-max, prefix-mean, times-max, cosine, attention, plus-mean, or
+        sort, reverse, running-max, prefix-mean, times-max, cosine, waves, attention, plus-mean, or
         module:callable of your own.
     tokens
         Tokens in a sequence.

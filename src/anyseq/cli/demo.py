@@ -30,10 +30,10 @@ def demo(*, out: Path = Path("anyseq-demo")) -> None:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as problem:
         raise FileProblem(f"--out {out} cannot be made: {problem}") from problem
-    design, example = Design(tokens=2), FUNCTIONS["cosine"]
+    design, example = Design(tokens=2), FUNCTIONS["waves"]
     lipschitz = example.lipschitz(2, 1)
     tol = _TOLERANCES[-1]
-    say(f"f(x) = {example.text} for 2 tokens of 1 feature, Lipschitz constant {lipschitz:.4g}.")
+    say(f"f(x) = {example.text} for 2 tokens of 1 feature, {lipschitz:.4g}-Lipschitz.")
     say("Dense softmax attention, absolute positions. What would it take?\n")
     for norm in ("sup", "lp"):
         say(f"{plan(design, 1, tol, lipschitz=lipschitz, norm=norm)}\n")
@@ -76,7 +76,7 @@ def _row(result: Approximation) -> tuple[str, ...]:
 
 def _run_the_blocks(results: list[Approximation]) -> None:
     x = uniform(64, 2, 1, rng=generator(0))
-    say("\nresult.model runs every block, result(x) looks up; on 64 random inputs they differ by")
+    say("\nresult.model runs every block, result(x) looks up. On 64 inputs they differ by")
     for result in results:
         with torch.no_grad():
             gap = float((result.model(x) - result(x)).abs().max())

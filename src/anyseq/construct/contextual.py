@@ -80,7 +80,7 @@ class Contextual:
         if not self.positions:
             return plain
         # l'_2 grows with c²
-        return plain * 2 * 2 ** (self.tokens - 1).bit_length() * (4 if self._tight else 1)
+        return plain * (2 << (self.tokens - 1).bit_length()) * (4 if self._tight else 1)
 
     @property
     def _tight(self) -> bool:

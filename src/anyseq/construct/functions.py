@@ -71,6 +71,13 @@ _ALL = (
         True,
     ),
     cosine(1),
+    Example(
+        "waves",
+        "sin(2πΣ_{j<=i} x_j)",
+        lambda x: torch.sin(2 * math.pi * x.cumsum(1)),
+        lambda n, d: 2 * math.pi * n,
+        equivariant=False,
+    ),
     # Values move by at most h. Scores x_i·x_j move by at most 2dh, and Σ p_j v_j moves by at most
     # E|v - mean v| <= 1/2 per unit of score, so by dh.
     Example("attention", "softmax(x x^T) x", _attention, lambda n, d: 1.0 + d, True),

@@ -72,8 +72,8 @@ class Plan:
         head = (
             f"{ask.design.tokens} tokens x {ask.features} -> {ask.out_features} features, "
             f"error <= {ask.tol:g} in {norm_name(ask)}\n"
-            f"for every f with Lipschitz constant {ask.lipschitz:g} (max norm) and |f| <= "
-            f"{ask.bound:g}; cheapest first"
+            f"for every f with Lipschitz constant {ask.lipschitz:.4g} (max norm), |f| <= "
+            f"{ask.bound:.4g}; cheapest first"
         )
         body = table(
             ("method", "δ", "layers", "width", "parameters", "cells", "id bits", "error", "~s"),

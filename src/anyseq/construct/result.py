@@ -102,8 +102,8 @@ class Approximation:
         if x.dtype != torch.float64:
             raise InvalidArgument(f"x of dtype {x.dtype}: expected float64, use x.double()")
         self.check_unchanged()
-        # On a ramp the blocks magnify a last bit to a whole id, and matrix products of another batch
-        # size may round the last bit otherwise. So the batch stays as it is.
+        # On a ramp the blocks magnify a last bit to a whole id, and matrix products of another
+        # batch size may round the last bit otherwise. So the batch stays as it is.
         return self.fused(x) if self.fused.covers(x).all() else self.model(x)
 
     def save(self, folder: str | Path, progress: Progress = silent) -> None:

@@ -109,6 +109,9 @@ class Stack(nn.Module):
             feedforward=None if feedforward_row < 0 else self._feed_forward_module(feedforward_row),
         )
 
+    def __iter__(self) -> Iterator[Block]:
+        return (self[layer] for layer in range(len(self)))
+
     def fingerprint(self) -> tuple[int, ...]:
         """Numbers that change when any weight does, whatever changed it.
 

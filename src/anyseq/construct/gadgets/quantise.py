@@ -11,9 +11,9 @@ and neither has t-(t-a).
 Cells go in descending order. A layer above an entry's cell adds an exact 0, all its ReLUs being
 off. A layer below it meets the entry after it has become a multiple of δ; then, 1+s = δ/γ being a
 power of two, its terms are multiples of δ no larger than Rδ/γ where [0, R) is the range of the
-entries, so their sum is an exact 0 while R/γ <= 2^52. That is `narrowest_ramp`. (In ascending order
-the layers above would meet unquantised entries, and the rounding of s ReLU(...) would wipe out whole
-ids.)
+entries, so their sum is an exact 0 while R/γ <= 2^52. That is `narrowest_ramp`. (In ascending
+order the layers above would meet unquantised entries, and the rounding of s ReLU(...) would wipe
+out whole ids.)
 """
 
 from __future__ import annotations

@@ -1,0 +1,151 @@
+"""Commands as people type them."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import anyseq as aq
+from anyseq.cli import main
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as stopped:
+        main(arguments)
+    captured = capsys.readouterr()
+    assert isinstance(stopped.value.code, int)
+    return stopped.value.code, captured.out, captured.err
+
+
+def test_plan(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = run(capsys, "plan", "--function", "sort", "--tokens", "3", "--tol", "0.1")
+    assert (code, err) == (0, "")
+    assert "gather" in out
+    assert max(map(len, out.splitlines())) <= 80
+
+
+def test_plan_as_json_is_the_plan(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(
+        capsys,
+        "plan",
+        "--lipschitz",
+        "2",
+        "--tokens",
+        "2",
+        "--tol",
+        "0.1",
+        "--norm",
+        "lp",
+        "--json",
+    )
+    plan = aq.plan(aq.Design(2), 1, 0.1, lipschitz=2.0, norm="lp")
+    assert code == 0
+    assert json.loads(out) == {"candidates": plan.rows(), "refused": plan.refused}
+
+
+def test_approximate_and_show(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    folder, picture = tmp_path / "sorted", tmp_path / "slice.png"
+    asked = ("--function", "sort", "--tokens", "2", "--tol", "0.1", "--out", str(folder))
+    code, out, err = run(capsys, "approximate", *asked)
+    assert (code, err) == (0, "")
+    assert "certified" in out
+    assert f"saved in {folder}" in out
+    code, shown, _ = run(capsys, "show", str(folder), "--picture", str(picture))
+    assert code == 0
+    assert shown.splitlines()[:5] == out.splitlines()[:5]
+    assert picture.stat().st_size > 10_000
+    code, _, err = run(capsys, "approximate", *asked)
+    assert code == 2
+    assert "exists already" in err
+
+
+def test_approximate_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(
+        capsys, "approximate", "--function", "plus-mean", "--tokens", "2", "--tol", "0.5",
+        "--position", "none", "--norm", "lp", "--json",
+    )  # fmt: skip
+    found = json.loads(out)
+    assert code == 0
+    assert found["method"] == "yun"
+    assert found["design"]["position"] == {"kind": "NoPosition"}
+    assert 0 <= found["error"]["lower"] <= found["error"]["upper"] <= 0.5
+
+
+def test_a_function_of_your_own(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "mine.py").write_text("def half(x):\n    return x / 2\n\nnumber = 3\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    own = ("--tokens", "2", "--tol", "0.2")
+    code, out, _ = run(capsys, "approximate", "--function", "mine:half", *own)
+    assert code == 0
+    assert "conditional" in out
+    code, out, _ = run(capsys, "approximate", "--function", "mine:half", "--lipschitz", "0.5", *own)
+    assert code == 0
+    assert "certified" in out
+    code, _, err = run(capsys, "approximate", "--function", "mine:number", *own)
+    assert (code, "is not callable" in err) == (2, True)
+    code, _, err = run(capsys, "approximate", "--function", "mine:nothing", *own)
+    assert (code, "nothing" in err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("approximate --function sort --tokens 3 --tol 0", "tol=0.0"),
+        ("approximate --function sort --tokens 0 --tol 0.1", "tokens=0"),
+        ("approximate --function sort --tokens 2 --features 0 --tol 0.1", "features=0"),
+        ("approximate --function nope --tokens 2 --tol 0.1", "--function nope: expected sort,"),
+        ("approximate --function nope:f --tokens 2 --tol 0.1", "No module named 'nope'"),
+        ("approximate --function sort --tokens 2 --tol 0.1 --budget 10", "the budget is 10"),
+        ("approximate --function sort --tokens 6 --tol 0.01 --norm lp", "float64 holds 53"),
+        ("approximate --function sort --tokens 2 --tol 0.1 --method yun", "L^p only"),
+        ("approximate --function sort --tokens 2 --tol 0.1 --position half", "position='half'"),
+        ("approximate --function sort --tokens 2 --tol 0.1 --position none", "without positions"),
+        ("approximate --function sort --tokens two --tol 0.1", "two"),
+        ("approximate --tokens 2", "--function"),
+        ("plan --tokens 2 --tol 0.1", "give --lipschitz"),
+        ("show nowhere", "holds no about.json"),
+        ("bench nothing", "nothing"),
+        ("dance", "dance"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(
+    line: str, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, err = run(capsys, *line.split())
+    assert (code, out) == (2, "")
+    assert err.count("\n") == 1
+    assert err.startswith("anyseq: ")
+    assert words in err
+
+
+def test_demo(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    code, out, _ = run(capsys, "demo", "--out", str(tmp_path / "pictures"))
+    assert code == 0
+    assert sorted(file.name for file in (tmp_path / "pictures").iterdir()) == [
+        "contextual-ids.png",
+        "error-against-tolerance.png",
+        "slice-gather.png",
+        "slice-yun.png",
+    ]
+    assert str(tmp_path / "pictures") in out
+    own = [line for line in out.splitlines() if str(tmp_path) not in line]
+    assert max(map(len, own)) <= 80
+
+
+def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "--help")
+    assert code == 0
+    for command in ("demo", "plan", "approximate", "show", "bench"):
+        assert command in out
+
+
+def test_the_installed_command_leaves_no_traceback() -> None:
+    command = [str(Path(sys.executable).parent / "anyseq"), "plan", "--tokens", "0", "--tol", "1"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr == "anyseq: tokens=0: expected a whole number, 1 or more\n"

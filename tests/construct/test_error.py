@@ -1,0 +1,16 @@
+import pytest
+
+from anyseq.construct import Term
+from anyseq.construct.error import combine
+
+
+def term(value: float, on: str) -> Term:
+    return Term("t", value, on, "because")
+
+
+def test_errors_add_where_they_act_together() -> None:
+    terms = [term(1, "cells"), term(2, "cells"), term(4, "ramps")]
+    assert combine(terms, "lp", 2) == pytest.approx(5)
+    assert combine(terms, "lp", 1) == pytest.approx(7)
+    assert combine(terms, "sup", 2) == 4
+    assert combine([], "sup", 2) == 0

@@ -1,0 +1,80 @@
+"""Pictures are made, and say what they should."""
+
+from io import BytesIO
+
+import numpy as np
+import pytest
+import torch
+from matplotlib.figure import Figure
+
+import anyseq as aq
+from anyseq.construct.contextual import Contextual
+from anyseq.construct.functions import FUNCTIONS
+from anyseq.errors import InvalidArgument
+from anyseq.pictures.tolerance import tolerance_figure
+
+
+def words(figure: Figure) -> str:
+    """All text of a figure; drawing it must work."""
+    figure.savefig(BytesIO(), format="png")
+    found = [figure.get_suptitle()]
+    for axes in figure.axes:
+        found += [axes.get_title(), axes.get_xlabel(), axes.get_ylabel()]
+        found += [text.get_text() for text in axes.texts]
+        legend = axes.get_legend()
+        found += [text.get_text() for text in legend.get_texts()] if legend else []
+    return " | ".join(found)
+
+
+def approximation(tol: float, method: str, norm: str) -> aq.Approximation:
+    return aq.approximate(
+        FUNCTIONS["sort"], aq.Design(2), features=1, tol=tol, norm=norm, method=method,
+        lipschitz=1.0,
+    )  # fmt: skip
+
+
+def test_the_band_of_a_sup_norm_result_holds_the_target() -> None:
+    result = approximation(0.2, "gather", "sup")
+    figure = aq.show(result, f=FUNCTIONS["sort"])
+    text = words(figure)
+    assert "proved band, ± " in text
+    assert "target f" in text
+    assert "output of token 2" in text
+    band = figure.axes[1].collections[0].get_paths()[0].get_extents()
+    network, target = figure.axes[1].lines
+    assert band.y0 <= np.min(np.asarray(target.get_ydata()))
+    assert band.y1 >= np.max(np.asarray(target.get_ydata()))
+    assert np.asarray(network.get_xdata()).shape == (801,)
+
+
+def test_an_l_p_result_has_no_band_and_needs_no_target() -> None:
+    text = words(aq.show(approximation(0.3, "yun", "lp")))
+    assert "proved band" not in text
+    assert "target f" not in text
+
+
+def test_contextual_ids_are_all_different() -> None:
+    text = words(aq.show(Contextual(2, 1, 1, 2, positions=True)))
+    assert "32 pairs, 32 ids" in text
+    for rank in range(1, 33):
+        assert f"| {rank} |" in text + " |"
+    with pytest.raises(InvalidArgument, match="2 tokens x 1"):
+        aq.show(Contextual(3, 1, 1, 2, positions=True))
+
+
+def test_a_pattern() -> None:
+    assert "38% zeros" in words(aq.show(aq.Causal(), tokens=4))
+
+
+def test_tolerances() -> None:
+    series = [approximation(tol, "gather", "sup") for tol in (0.4, 0.2)]
+    assert "gather here" in words(tolerance_figure({"gather here": series}))
+
+
+def test_no_picture_of_a_number() -> None:
+    with pytest.raises(InvalidArgument, match="no picture of int"):
+        aq.show(3)
+
+
+def test_torch_default_dtype_is_left_alone() -> None:
+    assert torch.get_default_dtype() == torch.float32
