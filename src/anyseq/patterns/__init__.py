@@ -2,7 +2,7 @@
 
 from anyseq.patterns.algebra import Complement, Intersection, Union
 from anyseq.patterns.named import Causal, Full
-from anyseq.patterns.pattern import MaskMod, Pattern, pattern_from_dict
+from anyseq.patterns.pattern import LengthFree, MaskMod, Pattern, pattern_from_dict
 from anyseq.patterns.resolve import PatternLike, resolve
 
 __all__ = [
@@ -10,6 +10,7 @@ __all__ = [
     "Complement",
     "Full",
     "Intersection",
+    "LengthFree",
     "MaskMod",
     "Pattern",
     "PatternLike",

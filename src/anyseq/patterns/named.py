@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import torch
 
-from anyseq.patterns.pattern import Pattern
+from anyseq.patterns.pattern import LengthFree
 
 
 @dataclass(frozen=True)
-class Full(Pattern):
+class Full(LengthFree):
     """Every token looks at every token: A_i = {0, ..., n-1}."""
 
     def __call__(
@@ -20,7 +20,7 @@ class Full(Pattern):
 
 
 @dataclass(frozen=True)
-class Causal(Pattern):
+class Causal(LengthFree):
     """Every token looks at itself and at what came before: A_i = {0, ..., i}."""
 
     @property

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import fields
+from inspect import isabstract
 from typing import Any
 
 import torch
@@ -17,22 +19,18 @@ MaskMod = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor], tor
 _KINDS: dict[str, type[Pattern]] = {}
 
 
-class Pattern:
+class Pattern(ABC):
     """The base of every pattern; a subclass is a frozen dataclass that defines `at`.
 
-    A subclass whose rule needs no length defines `__call__(b, h, i, j)` instead and is itself the
-    mask_mod. Patterns are compared and hashed by content.
+    Patterns are compared and hashed by content.
     """
 
     def __init_subclass__(cls) -> None:
-        if not cls.__name__.startswith("_"):
-            _KINDS[cls.__name__] = cls
+        _KINDS[cls.__name__] = cls
 
+    @abstractmethod
     def at(self, n: int) -> MaskMod:
         """The mask_mod for sequences of n tokens."""
-        if not callable(self):
-            raise NotImplementedError(f"{type(self).__name__} defines neither at nor __call__")
-        return self
 
     @property
     def prefix_stable(self) -> bool:
@@ -78,14 +76,28 @@ class Pattern:
         }
 
 
+class LengthFree(Pattern):
+    """The base of patterns whose rule does not depend on n: each is itself the mask_mod."""
+
+    @abstractmethod
+    def __call__(
+        self, b: torch.Tensor, h: torch.Tensor, i: torch.Tensor, j: torch.Tensor
+    ) -> torch.Tensor:
+        """Whether query i may look at key j, in batch row b and head h."""
+
+    def at(self, n: int) -> MaskMod:
+        return self
+
+
 def pattern_from_dict(description: Mapping[str, Any]) -> Pattern:
     """The pattern that `to_dict` described."""
     values = dict(description)
     kind = values.pop("kind", None)
-    if kind not in _KINDS:
-        raise InvalidArgument(f"pattern kind={kind!r}: expected one of {', '.join(sorted(_KINDS))}")
+    known = {name: cls for name, cls in _KINDS.items() if not isabstract(cls)}
+    if kind not in known:
+        raise InvalidArgument(f"pattern kind={kind!r}: expected one of {', '.join(sorted(known))}")
     try:
-        return _KINDS[kind](**{name: _rich(value) for name, value in values.items()})
+        return known[kind](**{name: _rich(value) for name, value in values.items()})
     except TypeError as problem:
         raise InvalidArgument(f"pattern {kind} cannot be read from {values}: {problem}") from None
 

@@ -5,6 +5,7 @@ A row that sees nothing (all -inf) gets weights 0 and passes no gradient.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
@@ -17,7 +18,7 @@ _KINDS: dict[str, type[ProbMap]] = {}
 
 
 @dataclass(frozen=True)
-class ProbMap:
+class ProbMap(ABC):
     """The base of every probability map."""
 
     name: ClassVar[str]
@@ -25,8 +26,9 @@ class ProbMap:
     def __init_subclass__(cls) -> None:
         _KINDS[cls.name] = cls
 
+    @abstractmethod
     def __call__(self, scores: torch.Tensor) -> torch.Tensor:
-        raise NotImplementedError
+        """Weights (..., M) of scores (..., M)."""
 
     def to_dict(self) -> dict[str, Any]:
         """A JSON-ready description; `prob_map_from_dict` reads it back."""

@@ -1,0 +1,150 @@
+"""Method "yun": what happens off the good set, and errors planted on the good one."""
+
+from dataclasses import dataclass, replace
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+import anyseq as aq
+from anyseq.base import silent
+from anyseq.construct import Approximation
+from anyseq.construct.ask import Ask
+from anyseq.construct.contextual import Contextual
+from anyseq.construct.error import combine
+from anyseq.construct.functions import FUNCTIONS
+from anyseq.construct.methods.yun import YunRecipe
+from anyseq.construct.target import Target
+from anyseq.errors import ConstructionFault
+from construct.inputs import ramps, random
+
+
+def build(name: str, tokens: int, features: int, tol: float, positions: bool) -> Approximation:
+    example = FUNCTIONS[name]
+    return aq.approximate(
+        example,
+        aq.Design(tokens, position=aq.Absolute() if positions else aq.NoPosition()),
+        features=features,
+        tol=tol,
+        norm="lp",
+        method="yun",
+        lipschitz=example.lipschitz(tokens, features),
+    )
+
+
+WITHOUT = {
+    (2, 1): build("plus-mean", 2, 1, 0.7, positions=False),
+    (3, 1): build("times-max", 3, 1, 1.0, positions=False),
+    (2, 2): build("attention", 2, 2, 1.0, positions=False),
+}
+
+
+@given(st.sampled_from(sorted(WITHOUT)), st.integers(0, 1000), st.floats(1e-6, 50))
+def test_theorem_2_maps_sequences_outside_the_domain_to_zero(
+    sizes: tuple[int, int], seed: int, far: float
+) -> None:
+    result = WITHOUT[sizes]
+    x = random(result, 20, seed)
+    outside = random(result, 20, seed + 1) < 0.4
+    outside[:, 0, 0] = True
+    side = random(result, 20, seed + 2) < 0.5
+    x = torch.where(outside, torch.where(side, -far * (x + 0.1), 1 + far * x), x)
+    with torch.no_grad():
+        assert (result.model(x) == 0).all()
+
+
+def test_theorem_2_commutes_with_permutations() -> None:
+    for result in WITHOUT.values():
+        x = random(result, 50)
+        order = torch.randperm(x.shape[1], generator=torch.Generator().manual_seed(1))
+        assert torch.equal(result(x)[:, order], result(x[:, order]))
+
+
+@pytest.mark.parametrize("positions", [True, False])
+def test_the_ramps_cost_what_their_term_says(positions: bool) -> None:
+    """On the ramps the error is at most 2 bound in every entry, so at most the term in L^p."""
+    result = build("plus-mean", 2, 1, 0.7, positions)
+    x = ramps(result, 200)
+    with torch.no_grad():
+        gap = (result.model(x) - FUNCTIONS["plus-mean"](x.clamp(0, 1))).abs()
+    term = next(term for term in result.error.terms if term.name == "ramps")
+    entries = result.size.tokens
+    measure = result.error.exceptional
+    if not positions:
+        measure -= 1 - (1 - result.facts.step)  # repeats
+    worst = float((gap**2).sum((1, 2)).max())
+    assert worst <= entries * 16.0 + 1e-6  # bound is 2
+    assert term.value**2 <= 1e-9
+    assert 0 < measure < 1e-9
+
+
+@dataclass(frozen=True)
+class Colliding(YunRecipe):
+    """Ids that collide: the mapping has lost its global shift."""
+
+    @property
+    def context(self) -> Contextual:
+        @dataclass(frozen=True)
+        class Weak(Contextual):
+            @property
+            def global_shift(self) -> int:
+                return 0
+
+        return Weak(self.ask.design.tokens, 1, 1, self.log_steps, self.positions)
+
+
+def ask(positions: bool = True) -> Ask:
+    position = aq.Absolute() if positions else aq.NoPosition()
+    return Ask(aq.Design(3, position=position), 1, 1, 0.3, "lp", 2.0, lipschitz=1.0, bound=1.0)
+
+
+@pytest.mark.parametrize("positions", [True, False])
+def test_a_mapping_that_collides_is_not_built(positions: bool) -> None:
+    target = Target(FUNCTIONS["plus-mean"], 3, 1, None)
+    with pytest.raises(ConstructionFault, match="contextual mapping"):
+        Colliding(ask(positions), 3).build(target, silent)
+
+
+@dataclass(frozen=True)
+class Wide(YunRecipe):
+    """Value windows that overlap."""
+
+    @property
+    def half_width(self) -> float:
+        return 8 * super().half_width
+
+
+def test_overlapping_windows_are_not_built() -> None:
+    with pytest.raises(ConstructionFault, match=r"value windows .* overlap"):
+        Wide(ask(), 3).build(Target(FUNCTIONS["sort"], 3, 1, None), silent)
+
+
+def test_one_wrong_number_shows_in_the_blocks() -> None:
+    """No hidden look-up: the blocks alone make the output, so a planted error changes it."""
+    result = build("sort", 2, 1, 0.3, positions=True)
+    x = random(result, 200)
+    before = result(x)
+    with torch.no_grad():
+        assert torch.equal(result.model(x), before)
+        result.model.get_parameter("o_weight")[3] *= 2
+        assert not torch.allclose(result.model(x), before)
+
+
+@given(st.integers(1, 4), st.integers(1, 4), st.booleans(), st.sampled_from([1.0, 2.0, 4.0]))
+def test_finer_grids_have_smaller_errors(
+    tokens: int, log_steps: int, positions: bool, p: float
+) -> None:
+    position = aq.Absolute() if positions else aq.NoPosition()
+    question = replace(ask(), design=aq.Design(tokens, position=position), p=p)
+    coarse, fine = (YunRecipe(question, k) for k in (log_steps, log_steps + 1))
+    if fine.id_bits <= 53:
+        assert combine(fine.terms, "lp", p) <= combine(coarse.terms, "lp", p)
+
+
+def test_the_id_bits_are_those_of_the_ids() -> None:
+    for log_steps in (2, 3, 4):
+        found = YunRecipe(ask(), log_steps)
+        sequences = found.context.sequences()
+        largest = int(found.context.final_ids(sequences).max())
+        assert found.id_bits == largest.bit_length()
