@@ -13,7 +13,25 @@ from anyseq.construct import FUNCTIONS as functions
 from anyseq.construct import Approximation, ErrorReport, Plan, Term, approximate, load, plan
 from anyseq.design import Design
 from anyseq.ops import attention
-from anyseq.patterns import Causal, Full, Pattern
+from anyseq.patterns import (
+    BigBird,
+    Blocks,
+    Causal,
+    Dilated,
+    Documents,
+    Fixed,
+    FromMask,
+    Full,
+    Global,
+    LogSparse,
+    Longformer,
+    Pattern,
+    PerHead,
+    Random,
+    Star,
+    Strided,
+    Window,
+)
 from anyseq.positions import Absolute, NoPosition, Position, Toeplitz
 from anyseq.probability import Hardmax, ProbMap, Softmax
 
@@ -25,19 +43,33 @@ __version__ = "0.1.0"
 __all__ = [
     "Absolute",
     "Approximation",
+    "BigBird",
+    "Blocks",
     "Causal",
     "Design",
+    "Dilated",
+    "Documents",
     "ErrorReport",
+    "Fixed",
+    "FromMask",
     "Full",
+    "Global",
     "Hardmax",
+    "LogSparse",
+    "Longformer",
     "NoPosition",
     "Pattern",
+    "PerHead",
     "Plan",
     "Position",
     "ProbMap",
+    "Random",
     "Softmax",
+    "Star",
+    "Strided",
     "Term",
     "Toeplitz",
+    "Window",
     "approximate",
     "attention",
     "errors",

@@ -1,20 +1,55 @@
 """Who may look at whom."""
 
-from anyseq.patterns.algebra import Complement, Intersection, Union
-from anyseq.patterns.named import Causal, Full
-from anyseq.patterns.pattern import LengthFree, MaskMod, Pattern, pattern_from_dict
+from anyseq.patterns.algebra import Complement, Composite, Intersection, Union
+from anyseq.patterns.blocks import BlockBounds, MaskMod
+from anyseq.patterns.documents import Documents
+from anyseq.patterns.factored import Blocks, Fixed, Strided, Summary
+from anyseq.patterns.given import FromMask
+from anyseq.patterns.hubs import Global, Longformer, Ring, Star
+from anyseq.patterns.offsets import (
+    Causal,
+    Dilated,
+    Full,
+    LogSparse,
+    OffsetPattern,
+    Residue,
+    Window,
+)
+from anyseq.patterns.pattern import LengthFree, Pattern, pattern_from_dict
+from anyseq.patterns.per_head import PerHead
+from anyseq.patterns.random import BigBird, Random
 from anyseq.patterns.resolve import PatternLike, resolve
 
 __all__ = [
+    "BigBird",
+    "BlockBounds",
+    "Blocks",
     "Causal",
     "Complement",
+    "Composite",
+    "Dilated",
+    "Documents",
+    "Fixed",
+    "FromMask",
     "Full",
+    "Global",
     "Intersection",
     "LengthFree",
+    "LogSparse",
+    "Longformer",
     "MaskMod",
+    "OffsetPattern",
     "Pattern",
     "PatternLike",
+    "PerHead",
+    "Random",
+    "Residue",
+    "Ring",
+    "Star",
+    "Strided",
+    "Summary",
     "Union",
+    "Window",
     "pattern_from_dict",
     "resolve",
 ]

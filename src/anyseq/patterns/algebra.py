@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import reduce
 from operator import and_, or_
+from typing import Any, ClassVar
 
 import torch
 
 from anyseq.errors import InvalidArgument
-from anyseq.patterns.pattern import MaskMod, Pattern
+from anyseq.patterns.blocks import BlockBounds, MaskMod
+from anyseq.patterns.pattern import Pattern
 
-_Combine = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
-
-@dataclass(frozen=True)
 class _Combination(Pattern):
+    """The base of unions and intersections: parts, and the operator that combines them."""
+
     parts: tuple[Pattern, ...]
+    operator: ClassVar[Callable[[Any, Any], Any]]
 
     def __post_init__(self) -> None:
         if not self.parts or not all(isinstance(part, Pattern) for part in self.parts):
@@ -27,25 +30,38 @@ class _Combination(Pattern):
     def prefix_stable(self) -> bool:
         return all(part.prefix_stable for part in self.parts)
 
-    def _combined(self, n: int, combine: _Combine) -> MaskMod:
+    def at(self, n: int) -> MaskMod:
         mask_mods = [part.at(n) for part in self.parts]
+        combine = type(self).operator
         return lambda b, h, i, j: reduce(combine, (mod(b, h, i, j) for mod in mask_mods))
+
+    def offsets(self, n: int) -> torch.Tensor | None:
+        parts = [part.offsets(n) for part in self.parts]
+        return None if any(part is None for part in parts) else reduce(type(self).operator, parts)
+
+    def blocks(self, n: int, size: int) -> BlockBounds:
+        if self.offsets(n) is not None:
+            return super().blocks(n, size)
+        bounds: BlockBounds = reduce(
+            type(self).operator, (part.blocks(n, size) for part in self.parts)
+        )
+        return bounds
 
 
 @dataclass(frozen=True)
 class Union(_Combination):
     """i looks at j where any part says so."""
 
-    def at(self, n: int) -> MaskMod:
-        return self._combined(n, or_)
+    parts: tuple[Pattern, ...]
+    operator: ClassVar[Callable[[Any, Any], Any]] = or_
 
 
 @dataclass(frozen=True)
 class Intersection(_Combination):
     """i looks at j where every part says so."""
 
-    def at(self, n: int) -> MaskMod:
-        return self._combined(n, and_)
+    parts: tuple[Pattern, ...]
+    operator: ClassVar[Callable[[Any, Any], Any]] = and_
 
 
 @dataclass(frozen=True)
@@ -61,3 +77,31 @@ class Complement(Pattern):
     def at(self, n: int) -> MaskMod:
         mask_mod = self.part.at(n)
         return lambda b, h, i, j: ~mask_mod(b, h, i, j)
+
+    def offsets(self, n: int) -> torch.Tensor | None:
+        offsets = self.part.offsets(n)
+        return None if offsets is None else ~offsets
+
+    def blocks(self, n: int, size: int) -> BlockBounds:
+        return ~self.part.blocks(n, size)
+
+
+class Composite(Pattern):
+    """The base of patterns that are the union of simpler ones: `split()` names them."""
+
+    @abstractmethod
+    def split(self) -> tuple[Pattern, ...]:
+        """The parts; for use in turn, as a Design's cycle, or in different heads (PerHead)."""
+
+    @property
+    def prefix_stable(self) -> bool:
+        return Union(self.split()).prefix_stable
+
+    def at(self, n: int) -> MaskMod:
+        return Union(self.split()).at(n)
+
+    def offsets(self, n: int) -> torch.Tensor | None:
+        return Union(self.split()).offsets(n)
+
+    def blocks(self, n: int, size: int) -> BlockBounds:
+        return Union(self.split()).blocks(n, size)

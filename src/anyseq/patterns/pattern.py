@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import fields
 from inspect import isabstract
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from anyseq.base import at_least_one
 from anyseq.errors import InvalidArgument
+from anyseq.patterns.blocks import BlockBounds, MaskMod, bounds_from_offsets, classify
 
-MaskMod = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
-"""(batch, head, query index, key index) -> may attend; tensor operators only, they broadcast."""
+if TYPE_CHECKING:
+    from torch.nn.attention.flex_attention import BlockMask
+
+_EDGE_BLOCK = 64
 
 _KINDS: dict[str, type[Pattern]] = {}
 
@@ -45,9 +48,55 @@ class Pattern(ABC):
         mask = self.at(n)(zero, zero, index[:, None], index[None, :])
         return mask.expand(n, n).clone()
 
+    def offsets(self, n: int) -> torch.Tensor | None:
+        """(2n-1,) bool, for i-j = 1-n, ..., n-1, if the mask depends on i-j only; else None."""
+        return None
+
+    def blocks(self, n: int, size: int) -> BlockBounds:
+        """What is known, without the n x n mask, of its blocks of size x size."""
+        offsets = self.offsets(n)
+        if offsets is not None:
+            return bounds_from_offsets(offsets, n, size)
+        return BlockBounds.unknown(n, size)
+
+    def block_mask(self, n: int, size: int = 128) -> BlockMask:
+        """The FlexAttention BlockMask on the CPU; only blocks that are open are looked at."""
+        from torch.nn.attention.flex_attention import BlockMask
+
+        at_least_one("n", n)
+        at_least_one("size", size)
+        heads = [classify(part.blocks(n, size), part.at(n), n, size) for part in self.heads()]
+        some = torch.stack([head.some_sure for head in heads])
+        complete = torch.arange(some.shape[1]) < n // size
+        full = torch.stack([head.all_sure for head in heads]) & complete[:, None] & complete
+        return BlockMask.from_kv_blocks(
+            *_listed(some & ~full),
+            *_listed(full),
+            BLOCK_SIZE=size,
+            mask_mod=self.at(n),
+            seq_lengths=(n, n),
+        )
+
+    def heads(self) -> tuple[Pattern, ...]:
+        """The patterns that heads take in turn; one for all unless a subclass says."""
+        return (self,)
+
     def edges(self, n: int) -> torch.Tensor:
         """(2, E) int64: the pairs (i, j) with i looking at j, sorted by i, then j."""
-        return self.mask(n).nonzero().T.contiguous()
+        at_least_one("n", n)
+        mask_mod, zero = self.at(n), torch.zeros((), dtype=torch.int64)
+        row = torch.arange(_EDGE_BLOCK)
+        found = classify(self.blocks(n, _EDGE_BLOCK), mask_mod, n, _EDGE_BLOCK).some_sure
+        parts = []
+        for pairs in found.nonzero().split(1 << 10):
+            i = (pairs[:, :1] * _EDGE_BLOCK + row)[:, :, None]
+            j = (pairs[:, 1:] * _EDGE_BLOCK + row)[:, None, :]
+            inside = (i < n) & (j < n)
+            seen = mask_mod(zero, zero, i.clamp(max=n - 1), j.clamp(max=n - 1)) & inside
+            block, a, b = seen.nonzero().T
+            parts.append(torch.stack([i[block, a, 0], j[block, 0, b]]))
+        edges = torch.cat(parts, dim=1) if parts else torch.zeros(2, 0, dtype=torch.int64)
+        return edges[:, (edges[0] * n + edges[1]).argsort()]
 
     def sparsity(self, n: int) -> float:
         """The share of pairs that do not look at each other."""
@@ -67,6 +116,11 @@ class Pattern(ABC):
         from anyseq.patterns.algebra import Complement
 
         return Complement(self)
+
+    @classmethod
+    def from_values(cls, values: dict[str, Any]) -> Pattern:
+        """The pattern with these fields."""
+        return cls(**values)
 
     def to_dict(self) -> dict[str, Any]:
         """A JSON-ready description; `pattern_from_dict` reads it back."""
@@ -93,11 +147,13 @@ def pattern_from_dict(description: Mapping[str, Any]) -> Pattern:
     """The pattern that `to_dict` described."""
     values = dict(description)
     kind = values.pop("kind", None)
-    known = {name: cls for name, cls in _KINDS.items() if not isabstract(cls)}
+    known = {
+        name: cls for name, cls in _KINDS.items() if not (isabstract(cls) or name.startswith("_"))
+    }
     if kind not in known:
         raise InvalidArgument(f"pattern kind={kind!r}: expected one of {', '.join(sorted(known))}")
     try:
-        return known[kind](**{name: _rich(value) for name, value in values.items()})
+        return known[kind].from_values({name: _rich(value) for name, value in values.items()})
     except TypeError as problem:
         raise InvalidArgument(f"pattern {kind} cannot be read from {values}: {problem}") from None
 
@@ -112,6 +168,12 @@ def _rich(value: Any) -> Any:
     if isinstance(value, Mapping):
         return pattern_from_dict(value)
     return tuple(_rich(part) for part in value) if isinstance(value, list) else value
+
+
+def _listed(blocks: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """(1, heads, blocks) counts, (1, heads, blocks, blocks) indices, marked first, as int32."""
+    order = blocks.to(torch.int8).argsort(dim=2, descending=True, stable=True)
+    return blocks.sum(2).to(torch.int32)[None], order.to(torch.int32)[None]
 
 
 def _as_pattern(operator: str, other: object) -> Pattern:

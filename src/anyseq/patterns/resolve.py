@@ -7,7 +7,8 @@ from typing import Any
 import torch
 
 from anyseq.errors import InvalidArgument
-from anyseq.patterns.pattern import MaskMod, Pattern
+from anyseq.patterns.blocks import MaskMod
+from anyseq.patterns.pattern import Pattern
 
 PatternLike = Any
 """A Pattern, a mask_mod, a bool tensor (..., N, M), or a FlexAttention BlockMask."""

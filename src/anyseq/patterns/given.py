@@ -1,0 +1,58 @@
+"""A pattern from a mask that somebody already has."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from anyseq.errors import InvalidArgument
+from anyseq.patterns.blocks import MaskMod
+from anyseq.patterns.pattern import Pattern
+from anyseq.patterns.resolve import PatternLike, resolve
+
+
+@dataclass(frozen=True, eq=False)
+class FromMask(Pattern):
+    """A bool tensor (n, n), a mask_mod, or a BlockMask, as a Pattern.
+
+    Tensors are compared by content, callables by identity; only tensors can be written down.
+    """
+
+    given: PatternLike
+
+    def __post_init__(self) -> None:
+        if isinstance(self.given, (list, tuple)):  # as `to_dict` wrote it
+            object.__setattr__(self, "given", torch.tensor(self.given, dtype=torch.bool))
+        resolve(self.given, 1)
+        if isinstance(self.given, torch.Tensor) and self.given.ndim != 2:
+            raise InvalidArgument(
+                f"given: a tensor of shape {tuple(self.given.shape)}; expected (n, n)"
+            )
+
+    def at(self, n: int) -> MaskMod:
+        if isinstance(self.given, torch.Tensor) and tuple(self.given.shape) != (n, n):
+            raise InvalidArgument(
+                f"given: a mask of shape {tuple(self.given.shape)} for a sequence of {n} tokens"
+            )
+        return resolve(self.given, n)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, FromMask) and self._content() == other._content()
+
+    def __hash__(self) -> int:
+        return hash(self._content())
+
+    def _content(self) -> object:
+        if isinstance(self.given, torch.Tensor):
+            return self.given.shape, hashlib.sha256(self.given.numpy().tobytes()).digest()
+        return id(self.given)
+
+    def to_dict(self) -> dict[str, Any]:
+        if not isinstance(self.given, torch.Tensor):
+            raise InvalidArgument(
+                "a FromMask that holds a callable cannot be written down; use FromMask(mask tensor)"
+            )
+        return {"kind": "FromMask", "given": self.given.tolist()}

@@ -1,0 +1,56 @@
+"""Different patterns in different heads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import reduce
+from operator import or_
+from typing import Any
+
+import torch
+
+from anyseq.errors import InvalidArgument
+from anyseq.patterns.algebra import Union
+from anyseq.patterns.blocks import MaskMod
+from anyseq.patterns.pattern import Pattern
+
+
+@dataclass(frozen=True, init=False)
+class PerHead(Pattern):
+    """Head h uses pattern h mod k: MULTIHEAD. Its `mask`, `edges` and `sparsity` are those of the
+    union, which is what the layer as a whole can see."""
+
+    parts: tuple[Pattern, ...]
+
+    def __init__(self, *parts: Pattern) -> None:
+        if not parts or not all(isinstance(part, Pattern) for part in parts):
+            raise InvalidArgument(f"parts={parts!r}: expected one or more Patterns")
+        object.__setattr__(self, "parts", parts)
+
+    @property
+    def prefix_stable(self) -> bool:
+        return all(part.prefix_stable for part in self.parts)
+
+    def heads(self) -> tuple[Pattern, ...]:
+        return self.parts
+
+    def mask(self, n: int) -> torch.Tensor:
+        return Union(self.parts).mask(n)
+
+    def edges(self, n: int) -> torch.Tensor:
+        return Union(self.parts).edges(n)
+
+    @classmethod
+    def from_values(cls, values: dict[str, Any]) -> PerHead:
+        return cls(*values["parts"])
+
+    def at(self, n: int) -> MaskMod:
+        mask_mods = [part.at(n) for part in self.parts]
+
+        def mask_mod(
+            b: torch.Tensor, h: torch.Tensor, i: torch.Tensor, j: torch.Tensor
+        ) -> torch.Tensor:
+            turn = h % len(mask_mods)
+            return reduce(or_, ((turn == k) & mod(b, h, i, j) for k, mod in enumerate(mask_mods)))
+
+        return mask_mod
