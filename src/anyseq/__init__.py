@@ -33,7 +33,7 @@ from anyseq.patterns import (
     Window,
 )
 from anyseq.positions import Absolute, NoPosition, Position, Toeplitz
-from anyseq.probability import Hardmax, ProbMap, Softmax
+from anyseq.probability import Entmax15, Hardmax, ProbMap, Softmax, Sparsemax, TopK
 
 if TYPE_CHECKING:
     from anyseq.pictures import show
@@ -49,6 +49,7 @@ __all__ = [
     "Design",
     "Dilated",
     "Documents",
+    "Entmax15",
     "ErrorReport",
     "Fixed",
     "FromMask",
@@ -65,10 +66,12 @@ __all__ = [
     "ProbMap",
     "Random",
     "Softmax",
+    "Sparsemax",
     "Star",
     "Strided",
     "Term",
     "Toeplitz",
+    "TopK",
     "Window",
     "approximate",
     "attention",

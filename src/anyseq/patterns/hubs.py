@@ -77,8 +77,8 @@ class Ring(Pattern):
 
 @dataclass(frozen=True)
 class Star(Composite):
-    """STAR(ℓ): token 0 is the hub; everybody sees it and a ring of ±ℓ. (Which token is the hub makes
-    no difference to what can be expressed.)"""
+    """STAR(ℓ): token 0 is the hub; everybody sees it and a ring of ±ℓ. Which token is the hub makes
+    no difference to what can be expressed."""
 
     radius: int
 

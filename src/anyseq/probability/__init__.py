@@ -7,5 +7,15 @@ from anyseq.probability.maps import (
     prob_map_from_dict,
     resolve_prob_map,
 )
+from anyseq.probability.sparse import Entmax15, Sparsemax, TopK
 
-__all__ = ["Hardmax", "ProbMap", "Softmax", "prob_map_from_dict", "resolve_prob_map"]
+__all__ = [
+    "Entmax15",
+    "Hardmax",
+    "ProbMap",
+    "Softmax",
+    "Sparsemax",
+    "TopK",
+    "prob_map_from_dict",
+    "resolve_prob_map",
+]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any, ClassVar
 
 import torch
@@ -21,10 +21,11 @@ _KINDS: dict[str, type[ProbMap]] = {}
 class ProbMap(ABC):
     """The base of every probability map."""
 
-    name: ClassVar[str]
+    name: ClassVar[str] = ""
 
     def __init_subclass__(cls) -> None:
-        _KINDS[cls.name] = cls
+        if cls.name:
+            _KINDS[cls.name] = cls
 
     @abstractmethod
     def __call__(self, scores: torch.Tensor) -> torch.Tensor:
@@ -65,10 +66,11 @@ def resolve_prob_map(prob_map: str | ProbMap) -> ProbMap:
     """The map behind a name, or the object itself."""
     if isinstance(prob_map, ProbMap):
         return prob_map
-    if isinstance(prob_map, str) and prob_map in _KINDS:
+    plain = [name for name, cls in _KINDS.items() if not fields(cls)]
+    if isinstance(prob_map, str) and prob_map in plain:
         return _KINDS[prob_map]()
-    names = ", ".join(repr(name) for name in _KINDS)
-    raise InvalidArgument(f"prob_map={prob_map!r}: expected {names}, or an object of anyseq's")
+    names = ", ".join(repr(name) for name in plain)
+    raise InvalidArgument(f"prob_map={prob_map!r}: expected {names}, or an object such as TopK(8)")
 
 
 def prob_map_from_dict(description: Mapping[str, Any]) -> ProbMap:
