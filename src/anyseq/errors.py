@@ -15,7 +15,6 @@ __all__ = [
     "FileProblem",
     "InvalidArgument",
     "InvalidFunction",
-    "MissingExtra",
     "WeightsChanged",
 ]
 
@@ -51,7 +50,3 @@ class WeightsChanged(AnyseqError):
 
 class FileProblem(AnyseqError):
     """A file or folder is missing, damaged, of another kind, or must not be overwritten."""
-
-
-class MissingExtra(AnyseqError, ImportError):
-    """An optional dependency is needed; the message gives the pip command."""

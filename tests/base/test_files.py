@@ -4,8 +4,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from anyseq.base import read_folder, write_folder
-from anyseq.errors import FileProblem
+from anyseq.base import read_folder, write_folder, write_text
+from anyseq.errors import FileProblem, InvalidArgument
 
 FORMAT = "anyseq.test"
 
@@ -74,7 +74,10 @@ def test_a_file_that_is_no_safetensors_is_refused_even_with_its_hash(folder: Pat
     [
         ({"format": "other"}, "has format 'other', expected 'anyseq.test'"),
         ({"version": "2"}, "has version '2'"),
+        ({"version": True}, "has version True"),
+        ({"version": 0}, "has version 0"),
         ({"facts": None}, "lacks its 'sha256' or 'facts'"),
+        ({"facts": {"name": "m"}}, "about.json' is damaged or was changed"),
         ({"sha256": {"../a.safetensors": ""}}, "which is no file of ours"),
         ({"sha256": {"b.safetensors": ""}}, "is missing"),
     ],
@@ -107,12 +110,36 @@ def test_no_parent(tmp_path: Path) -> None:
 
 
 def test_nothing_half_written_is_left(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="Out of range"):
+    strided = torch.zeros(4)[::2]
+    with pytest.raises(FileProblem, match="cannot be written"):
         write_folder(
             tmp_path / "saved",
             format=FORMAT,
             version=1,
-            facts={"x": float("nan")},
-            groups={"a": {"x": torch.zeros(2)}},
+            facts={},
+            groups={"a": {"x": strided}, "no/such/folder": {"x": strided}},
         )
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["x" * 300, "a\0b"])
+def test_names_that_no_file_can_have(name: str, tmp_path: Path) -> None:
+    with pytest.raises(FileProblem, match="cannot be made"):
+        write(tmp_path / name)
+    with pytest.raises(FileProblem):
+        read_folder(tmp_path / name, format=FORMAT, version=1)
+
+
+def test_no_path_at_all() -> None:
+    with pytest.raises(InvalidArgument, match="folder=None: expected a path"):
+        read_folder(None, format=FORMAT, version=1)  # type: ignore[arg-type]
+
+
+def test_text_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
+    file = tmp_path / "a.txt"
+    file.write_text("old")
+    write_text(file, "new")
+    assert file.read_text() == "new"
+    with pytest.raises(FileProblem, match="cannot be written"):
+        write_text(tmp_path / "nowhere" / "a.txt", "new")
+    assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]

@@ -92,6 +92,47 @@ def test_a_function_of_your_own(
     assert (code, "nothing" in err) == (2, True)
 
 
+@pytest.mark.parametrize("text", ["def f(:", "raise ValueError('no')", "import sys; sys.exit(5)"])
+def test_a_module_that_cannot_be_imported(
+    text: str,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (tmp_path / "broken.py").write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    code, out, err = run(
+        capsys, "approximate", "--function", "broken:f", "--tokens", "2", "--tol", "0.1"
+    )
+    assert (code, out) == (2, "")
+    assert "cannot be imported" in err
+    assert err.count("\n") == 1
+
+
+def test_what_a_function_prints_stays_out_of_the_json(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "talks.py").write_text("def f(x):\n    print('hello')\n    return x\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    code, out, err = run(
+        capsys, "approximate", "--function", "talks:f", "--tokens", "2", "--tol", "0.5", "--json"
+    )
+    assert code == 0
+    assert json.loads(out)["method"] == "gather"
+    assert "hello" in err
+
+
+def test_stopping_says_so(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*arguments: object, **options: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("anyseq.cli.plan.make_plan", stop)
+    code, _, err = run(capsys, "plan", "--tokens", "2", "--tol", "1", "--lipschitz", "1")
+    assert (code, err) == (130, "anyseq: stopped\n")
+
+
 @pytest.mark.parametrize(
     ("line", "words"),
     [
@@ -100,6 +141,10 @@ def test_a_function_of_your_own(
         ("approximate --function sort --tokens 2 --features 0 --tol 0.1", "features=0"),
         ("approximate --function nope --tokens 2 --tol 0.1", "--function nope: expected sort,"),
         ("approximate --function nope:f --tokens 2 --tol 0.1", "No module named 'nope'"),
+        ("approximate --function :f --tokens 2 --tol 0.1", "cannot be imported"),
+        ("approximate --function sort --tokens 2 --tol 0.1 --seed -1", "seed=-1"),
+        ("approximate --function sort --tokens 2 --tol 0.1 --out no/x", "'no' is not a folder"),
+        ("show nowhere --picture x.gif", "ending in .png"),
         ("approximate --function sort --tokens 2 --tol 0.1 --budget 10", "the budget is 10"),
         ("approximate --function sort --tokens 6 --tol 0.01 --norm lp", "float64 holds 53"),
         ("approximate --function sort --tokens 2 --tol 0.1 --method yun", "L^p only"),

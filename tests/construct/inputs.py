@@ -20,8 +20,10 @@ def corners(result: Approximation, count: int, seed: int = 0) -> torch.Tensor:
     x = random(result, count, seed)
     step = result.facts.step
     low = (x / step).floor() * step
-    ramp = result.fused.ramp if isinstance(result.fused, CellTable) else 0.0
-    return torch.where(random(result, count, seed + 1) < 0.5, low, low + step - 2 * ramp)
+    high = low + step
+    if isinstance(result.fused, CellTable):
+        high = (high - 2 * result.fused.ramp).clamp(max=result.fused.end)
+    return torch.where(random(result, count, seed + 1) < 0.5, low, high)
 
 
 def ramps(result: Approximation, count: int, seed: int = 0) -> torch.Tensor:

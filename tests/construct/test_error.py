@@ -14,3 +14,10 @@ def test_errors_add_where_they_act_together() -> None:
     assert combine(terms, "lp", 1) == pytest.approx(7)
     assert combine(terms, "sup", 2) == 4
     assert combine([], "sup", 2) == 0
+
+
+@pytest.mark.parametrize("size", [1e-200, 1.0, 1e200])
+@pytest.mark.parametrize("p", [1.0, 2.0, 200.0, 1e5])
+def test_no_power_under_or_overflows(size: float, p: float) -> None:
+    together = combine([term(size, "cells"), term(size, "ramps")], "lp", p)
+    assert together == pytest.approx(size * 2 ** (1 / p))

@@ -102,7 +102,32 @@ def test_jumps_are_accepted_in_l_p(name: str) -> None:
     ids=["root", "steep", "kink"],
 )
 def test_continuous_functions_are_not_taken_for_jumps(f: Function) -> None:
-    probe.check_continuous(Target(f, 2, 1, None), 1e-3, generator(0))
+    for tol in (1e-3, 1e-13):
+        probe.check_continuous(Target(f, 2, 1, None), tol, None, generator(0))
+
+
+@pytest.mark.parametrize("lipschitz", [1e12, None])
+def test_steep_is_not_a_jump(lipschitz: float | None) -> None:
+    f = Target(lambda x: 1e12 * x, 2, 1, None)
+    probe.check_continuous(f, 0.5, lipschitz, generator(0))
+
+
+def test_a_jump_is_one_with_a_constant_too() -> None:
+    with pytest.raises(CannotApproximate, match="f is not continuous"):
+        aq.approximate(JUMPS["step"], aq.Design(2), features=1, tol=0.1, lipschitz=5.0)
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e6])
+def test_rounding_is_no_slope_and_no_asymmetry(offset: float) -> None:
+    slope = probe.steepest(Target(lambda x: 0.3 * x + offset, 2, 1, None), generator(0))
+    probe.check_lipschitz(0.3, slope)
+    mean = Target(lambda x: 1e8 * (x + x.mean(1, keepdim=True)), 3, 1, None)
+    probe.check_equivariant(mean, generator(0))
+
+
+def test_many_entries_need_no_more_memory() -> None:
+    slope = probe.steepest(Target(lambda x: x, 400, 1, None), generator(0))
+    assert slope.value == pytest.approx(1)
 
 
 def test_functions_that_need_positions_are_refused_without() -> None:

@@ -104,6 +104,11 @@ def test_missing_facts(key: str, tmp_path: Path) -> None:
     about = json.loads((tmp_path / "r" / "about.json").read_text())
     del about["facts"][key]
     (tmp_path / "r" / "about.json").write_text(json.dumps(about))
+    with pytest.raises(FileProblem, match="damaged or was changed"):
+        aq.load(tmp_path / "r")
+    facts = json.dumps(about["facts"], sort_keys=True)
+    about["facts_sha256"] = hashlib.sha256(facts.encode()).hexdigest()
+    (tmp_path / "r" / "about.json").write_text(json.dumps(about))
     with pytest.raises(FileProblem, match="does not fit together"):
         aq.load(tmp_path / "r")
 

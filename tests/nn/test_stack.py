@@ -103,9 +103,10 @@ def _swap(tensor: torch.Tensor) -> None:
         lambda p: p.data.mul_(2),
         lambda p: p.data.view(-1)[-1:].add_(2.0**-52),
         lambda p: _swap(p.data),
+        lambda p: p.data.copy_(p.data.flip(0) if len(p) > 1 else p.data + 1),
         lambda p: setattr(p, "data", p.data.float()),
     ],
-    ids=["in place", "one number", "two trade places", "another dtype"],
+    ids=["in place", "one number", "two trade places", "rows trade places", "another dtype"],
 )
 def test_the_fingerprint_sees_every_change(change: Callable[[torch.Tensor], None]) -> None:
     names = [name for name, _ in stack().named_parameters()]

@@ -8,7 +8,7 @@ from anyseq.base.dyadic import (
     power_of_two_at_least,
     power_of_two_at_most,
 )
-from anyseq.base.files import read_folder, write_folder
+from anyseq.base.files import check_new, read_folder, write_folder, write_text
 from anyseq.base.progress import Progress, silent
 from anyseq.base.random import generator, uniform
 from anyseq.base.text import table
@@ -19,6 +19,7 @@ __all__ = [
     "ZERO_WEIGHT_GAP",
     "Progress",
     "at_least_one",
+    "check_new",
     "finite",
     "generator",
     "non_negative",
@@ -31,4 +32,5 @@ __all__ = [
     "table",
     "uniform",
     "write_folder",
+    "write_text",
 ]

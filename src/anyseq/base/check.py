@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection
+from numbers import Integral, Real
 
 from anyseq.errors import InvalidArgument
 
 
 def at_least_one(name: str, value: object) -> int:
     """`value` as an int >= 1."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
         raise InvalidArgument(f"{name}={value!r}: expected a whole number, 1 or more")
-    return value
+    return int(value)
 
 
 def finite(name: str, value: object) -> float:
     """`value` as a finite float."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+    try:
+        number = float(value) if isinstance(value, Real) else math.nan
+    except OverflowError:
+        number = math.inf
+    if isinstance(value, bool) or not math.isfinite(number):
         raise InvalidArgument(f"{name}={value!r}: expected a finite number")
-    return float(value)
+    return number
 
 
 def positive(name: str, value: object) -> float:

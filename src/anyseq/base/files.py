@@ -23,7 +23,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
-from anyseq.errors import FileProblem
+from anyseq.errors import FileProblem, InvalidArgument
 
 _ABOUT = "about.json"
 
@@ -39,33 +39,63 @@ def write_folder(
     groups: Mapping[str, Tensors],
 ) -> None:
     """Write `facts` and the groups of tensors as a new folder."""
-    target = Path(folder)
-    if target.exists():
-        raise FileProblem(f"folder={str(target)!r} exists already; choose a new name or remove it")
-    if not target.parent.is_dir():
-        raise FileProblem(f"folder={str(target)!r}: {str(target.parent)!r} is not a folder")
-    draft = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
+    target = check_new(folder)
+    draft = None
     try:
+        draft = Path(tempfile.mkdtemp(prefix=".anyseq-", dir=target.parent))
         hashes = {}
         for name, tensors in groups.items():
             file = draft / f"{name}.safetensors"
             save_file({key: tensor.contiguous() for key, tensor in tensors.items()}, file)
             hashes[file.name] = _sha256(file)
-        about = {"format": format, "version": version, "sha256": hashes, "facts": facts}
+        about = {
+            "format": format,
+            "version": version,
+            "sha256": hashes,
+            "facts_sha256": _facts_sha256(facts),
+            "facts": facts,
+        }
         (draft / _ABOUT).write_text(json.dumps(about, indent=2, allow_nan=False) + "\n")
         os.chmod(draft, 0o755)
         os.rename(draft, target)
-    except OSError as problem:
+    except (OSError, SafetensorError) as problem:
         raise FileProblem(f"folder={str(target)!r} cannot be written: {problem}") from problem
     finally:
-        shutil.rmtree(draft, ignore_errors=True)
+        if draft is not None:
+            shutil.rmtree(draft, ignore_errors=True)
+
+
+def write_text(file: Path, text: str) -> None:
+    """Replace a text file, whole or not at all."""
+    draft = file.with_name(f".{file.name}.draft")
+    try:
+        draft.write_text(text)
+        os.replace(draft, file)
+    except OSError as problem:
+        raise FileProblem(f"{str(file)!r} cannot be written: {problem}") from problem
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def check_new(folder: str | Path) -> Path:
+    """The path of a folder that can be made: it is not there, its parent is."""
+    target = _path(folder)
+    try:
+        exists, parent = target.exists(), target.parent.is_dir()
+    except (OSError, ValueError) as problem:
+        raise FileProblem(f"folder={str(target)!r} cannot be made: {problem}") from problem
+    if exists:
+        raise FileProblem(f"folder={str(target)!r} exists already; choose a new name or remove it")
+    if not parent:
+        raise FileProblem(f"folder={str(target)!r}: {str(target.parent)!r} is not a folder")
+    return target
 
 
 def read_folder(
     folder: str | Path, *, format: str, version: int
 ) -> tuple[dict[str, Any], dict[str, dict[str, torch.Tensor]]]:
     """The facts and groups of tensors of a folder that `write_folder` made."""
-    source = Path(folder)
+    source = _path(folder)
     about = _read_about(source, format, version)
     groups = {}
     for name, expected in about["sha256"].items():
@@ -89,24 +119,43 @@ def read_folder(
 
 def _read_about(source: Path, format: str, version: int) -> dict[str, Any]:
     file = source / _ABOUT
-    if not file.is_file():
+    try:
+        there = file.is_file()
+    except (OSError, ValueError) as problem:
+        raise FileProblem(f"folder={str(source)!r} cannot be read: {problem}") from problem
+    if not there:
         raise FileProblem(f"folder={str(source)!r} holds no {_ABOUT}; expected a saved {format}")
     try:
         about = json.loads(file.read_text())
-    except (UnicodeDecodeError, json.JSONDecodeError) as problem:
+    except (OSError, UnicodeDecodeError, RecursionError, json.JSONDecodeError) as problem:
         raise FileProblem(f"{str(file)!r} is not valid JSON: {problem}") from problem
     if not isinstance(about, dict) or about.get("format") != format:
         found = about.get("format") if isinstance(about, dict) else about
         raise FileProblem(f"{str(file)!r} has format {found!r}, expected {format!r}")
     found = about.get("version")
-    if not isinstance(found, int) or found > version:
+    if isinstance(found, bool) or not isinstance(found, int) or not 1 <= found <= version:
         raise FileProblem(
             f"{str(file)!r} has version {found!r} of {format}; this anyseq reads up to version "
             f"{version}: install a newer anyseq"
         )
     if not isinstance(about.get("sha256"), dict) or not isinstance(about.get("facts"), dict):
         raise FileProblem(f"{str(file)!r} lacks its 'sha256' or 'facts'; save the result again")
+    if about.get("facts_sha256") != _facts_sha256(about["facts"]):
+        raise FileProblem(f"{str(file)!r} is damaged or was changed; save the result again")
     return about
+
+
+def _path(folder: str | Path) -> Path:
+    if not isinstance(folder, (str, Path)):
+        raise InvalidArgument(f"folder={folder!r}: expected a path")
+    if "\0" in str(folder):
+        raise FileProblem(f"folder={str(folder)!r} cannot be made: a name has no null character")
+    return Path(folder)
+
+
+def _facts_sha256(facts: Mapping[str, Any]) -> str:
+    plain = json.dumps(facts, sort_keys=True, allow_nan=False)
+    return hashlib.sha256(plain.encode()).hexdigest()
 
 
 def _sha256(file: Path) -> str:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+from contextlib import redirect_stdout
 from pathlib import Path
 
+from anyseq.base import check_new
 from anyseq.cli.question import find_function, make_design
 from anyseq.cli.terminal import progress_bar, say, say_json
 from anyseq.construct import approximate as construct
-from anyseq.errors import FileProblem
 
 
 def approximate(
@@ -62,11 +64,12 @@ def approximate(
     json
         Print JSON.
     """
-    if out is not None and out.exists():
-        raise FileProblem(f"--out {out} exists already; choose a new name or remove it")
+    if out is not None:
+        check_new(out)
     design = make_design(tokens, position)
     named = find_function(function, tokens, features)
-    with progress_bar() as progress:
+    # what a user's function prints must not get between the lines of a result
+    with redirect_stdout(sys.stderr), progress_bar() as progress:
         result = construct(
             named.f,
             design,

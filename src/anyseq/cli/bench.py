@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from anyseq.base import table
+from anyseq.base import table, write_text
 from anyseq.bench import bench_construct
 from anyseq.cli.terminal import progress_bar, say, say_json
 from anyseq.errors import FileProblem
@@ -64,7 +64,7 @@ def _replace_block(file: Path, what: str, text: str | None) -> None:
     if not mark or not end:
         raise FileProblem(f"--into {file}: it has no lines {first.strip()} and {last}")
     if text is not None:
-        file.write_text(f"{before}{mark}```text\n{text}\n```\n{end}{after}")
+        write_text(file, f"{before}{mark}```text\n{text}\n```\n{end}{after}")
 
 
 def _time(taken: float) -> str:

@@ -84,7 +84,7 @@ def _run_the_blocks(results: list[Approximation]) -> None:
 
 
 def _draw(out: Path, example: object, series: dict[str, list[Approximation]]) -> None:
-    from anyseq.pictures import show
+    from anyseq.pictures import save, show
     from anyseq.pictures.tolerance import tolerance_figure
 
     pictures = {
@@ -95,5 +95,5 @@ def _draw(out: Path, example: object, series: dict[str, list[Approximation]]) ->
     }
     say(f"\nPictures in {out}:")
     for name, picture in pictures.items():
-        picture.savefig(out / f"{name}.png", dpi=150)
+        save(picture, out / f"{name}.png")
         say(f"  {name}.png")

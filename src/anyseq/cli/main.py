@@ -19,6 +19,7 @@ app = App(
     name="anyseq",
     help="What can a Transformer express? Run it and see.",
     version=anyseq.__version__,
+    suppress_keyboard_interrupt=False,
 )
 app.command(demo)
 app.command(plan)

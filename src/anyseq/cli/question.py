@@ -39,8 +39,9 @@ def find_function(name: str, tokens: int, features: int) -> Named:
         sys.path.insert(0, str(Path.cwd()))
     try:
         found = getattr(importlib.import_module(module_name), attribute)
-    except (ImportError, AttributeError) as problem:
-        raise InvalidArgument(f"--function {name}: {problem}") from problem
+    except (Exception, SystemExit) as problem:  # a user's module may do anything
+        reason = f"{type(problem).__name__}: {problem}"
+        raise InvalidArgument(f"--function {name} cannot be imported: {reason}") from problem
     if not callable(found):
         raise InvalidArgument(f"--function {name}: {attribute} is not callable")
     return Named(found, None)

@@ -19,15 +19,13 @@ def show(folder: Path, /, *, picture: Path | None = None) -> None:
     picture
         A file to draw it into, .png, .svg or .pdf.
     """
+    if picture is not None and picture.suffix not in (".png", ".svg", ".pdf"):
+        raise FileProblem(f"--picture {picture}: expected a name ending in .png, .svg or .pdf")
     result = load(folder)
     say(repr(result))
     if picture is not None:
+        from anyseq.pictures import save
         from anyseq.pictures import show as draw
 
-        if picture.suffix not in (".png", ".svg", ".pdf"):
-            raise FileProblem(f"--picture {picture}: expected a name ending in .png, .svg or .pdf")
-        try:
-            draw(result).savefig(picture, dpi=150)
-        except OSError as problem:
-            raise FileProblem(f"--picture {picture} cannot be written: {problem}") from problem
+        save(draw(result), picture)
         say(f"drawn in {picture}")

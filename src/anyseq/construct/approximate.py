@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from anyseq.base import Progress, at_least_one, generator, non_negative, one_of, positive, silent
+from anyseq.base import Progress, at_least_one, generator, one_of, positive, silent
 from anyseq.construct import probe
 from anyseq.construct.ask import Ask, Construction, Recipe
 from anyseq.construct.error import NORMS, SUP, ErrorReport, combine
 from anyseq.construct.methods import METHODS
-from anyseq.construct.plan import DEFAULT_BUDGET, check_p, make_plan
+from anyseq.construct.plan import DEFAULT_BUDGET, check_p, check_size, make_plan
 from anyseq.construct.result import Approximation, Facts
 from anyseq.construct.search import Seen, search
 from anyseq.construct.target import Function, Target
@@ -52,10 +52,10 @@ def approximate(
     p = check_p(p)
     one_of("method", method, ("auto", *METHODS))
     budget = DEFAULT_BUDGET if budget is None else at_least_one("budget", budget)
-    if isinstance(seed, bool) or not isinstance(seed, int):
-        raise InvalidArgument(f"seed={seed!r}: expected a whole number")
+    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**63:
+        raise InvalidArgument(f"seed={seed!r}: expected a whole number from 0 to 2^63-1")
     if lipschitz is not None:
-        non_negative("lipschitz", lipschitz)
+        check_size("lipschitz", lipschitz)
     if out_features is not None:
         at_least_one("out_features", out_features)
 
@@ -65,7 +65,7 @@ def approximate(
     if isinstance(design.position, NoPosition):
         probe.check_equivariant(target, rng)
     if norm == SUP:
-        probe.check_continuous(target, tol, rng)
+        probe.check_continuous(target, tol, lipschitz, rng)
     slope = probe.steepest(target, rng)
     if lipschitz is not None:
         probe.check_lipschitz(lipschitz, slope)
@@ -82,11 +82,19 @@ def approximate(
         norm=norm,
         p=p,
         lipschitz=constant,
-        bound=probe.largest_value(target, constant),
+        bound=check_size("largest |f|", probe.largest_value(target, constant)),
     )
     while True:
         recipe = make_plan(ask, budget).choose(method)
         construction = recipe.build(target, progress)
+        if construction.largest > ask.bound:
+            if lipschitz is not None:
+                raise InvalidFunction(
+                    f"lipschitz={lipschitz:g} is too small: with it |f| would be at most "
+                    f"{ask.bound:.6g}, but {construction.largest:.6g} was seen"
+                )
+            ask = replace(ask, bound=construction.largest)
+            continue
         progress("search for the worst input", 0, 1)
         seen = search(target, construction.fused, ask, 2.0**-recipe.log_steps, seed)
         progress("search for the worst input", 1, 1)
@@ -101,11 +109,12 @@ def approximate(
 def _certified(recipe: Recipe, construction: Construction, seen: Seen) -> Approximation:
     ask = recipe.ask
     upper = combine(recipe.terms, ask.norm, ask.p)
-    if seen.lower > upper:
-        raise InvalidFunction(
-            f"lipschitz={ask.lipschitz:g} is too small: with it the error would be at most "
-            f"{upper:.6g}, but {seen.lower:.6g} was seen; the worst input is {seen.at.tolist()}"
-        )
+    for bound, found in ((upper, seen.lower), (recipe.pointwise, seen.at_error)):
+        if found > bound:
+            raise InvalidFunction(
+                f"lipschitz={ask.lipschitz:g} is too small: with it the error would be at most "
+                f"{bound:.6g}, but {found:.6g} was seen; the worst input is {seen.at.tolist()}"
+            )
     given = f"f is {ask.lipschitz:g}-Lipschitz in the max norm (given)"
     return _assemble(recipe, construction, seen, "certified", upper, given)
 
@@ -157,5 +166,5 @@ def _assemble(
             assumes=tuple(assumes),
         ),
         fused=construction.fused,
-        make_model=construction.model,
+        _make_model=construction.model,
     )

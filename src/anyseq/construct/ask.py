@@ -44,11 +44,12 @@ class Ask:
 
 @dataclass(frozen=True)
 class Construction:
-    """What a recipe builds: the fused form, the network itself as soon as it is wanted, and what
-    was checked on the way."""
+    """What a recipe builds: the fused form, the network itself as soon as it is wanted, the largest
+    |f| that went into it, and what was checked on the way."""
 
     fused: Fused
     model: Callable[[], Stack]
+    largest: float
     checked: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -82,6 +83,10 @@ class Recipe(Protocol):
     @property
     def terms(self) -> tuple[Term, ...]:
         """The proved error, itemised."""
+
+    @property
+    def pointwise(self) -> float:
+        """A proved bound for every entry of |f - T| at every input that the fused form covers."""
 
     @property
     def exceptional(self) -> float:

@@ -36,12 +36,14 @@ def combine(terms: Iterable[Term], norm: str, p: float) -> float:
     parts: defaultdict[str, float] = defaultdict(float)
     for term in terms:
         parts[term.on] += term.value
-    if norm == SUP:
-        return max(parts.values(), default=0.0)
-    return float(sum(value**p for value in parts.values()) ** (1 / p))
+    largest = max(parts.values(), default=0.0)
+    if norm == SUP or largest == 0.0:
+        return largest
+    # in units of the largest: nothing under- or overflows, whatever p
+    return largest * float(sum((value / largest) ** p for value in parts.values()) ** (1 / p))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ErrorReport:
     """lower <= distance(f, T) <= upper, in the norm named.
 

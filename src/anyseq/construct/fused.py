@@ -77,6 +77,7 @@ class CellTable:
     kind: ClassVar[str] = "cells"
     steps: int
     ramp: float
+    end: float  # entries above it are not covered
     positions: bool
     values: torch.Tensor  # (sequences, tokens, out_features)
     keys: torch.Tensor  # (sequences,) int64, increasing
@@ -84,7 +85,7 @@ class CellTable:
     def covers(self, x: torch.Tensor) -> torch.Tensor:
         cell, rest = self._cells(x)
         inside = (cell >= 0) & (cell < self.steps) & (rest <= 1 / self.steps - self.ramp)
-        return inside.flatten(1).all(1)
+        return (inside & (x <= self.end)).flatten(1).all(1)
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
         cell, _ = self._cells(x)
@@ -117,6 +118,7 @@ class CellTable:
             "kind": self.kind,
             "steps": self.steps,
             "ramp": self.ramp,
+            "end": self.end,
             "positions": self.positions,
         }
 

@@ -130,8 +130,8 @@ def plan(
         tol=positive("tol", tol),
         norm=one_of("norm", norm, NORMS),
         p=check_p(p),
-        lipschitz=non_negative("lipschitz", lipschitz),
-        bound=non_negative("bound", bound),
+        lipschitz=check_size("lipschitz", lipschitz),
+        bound=check_size("bound", bound),
     )
     return make_plan(ask, DEFAULT_BUDGET if budget is None else at_least_one("budget", budget))
 
@@ -162,6 +162,14 @@ def check_p(p: object) -> float:
     return number
 
 
+def check_size(name: str, value: object) -> float:
+    """A number >= 0 that leaves room to multiply: constants of f up to 2^500."""
+    number = non_negative(name, value)
+    if number > 2.0**500:
+        raise InvalidArgument(f"{name}={value!r}: expected at most 2^500; scale f down")
+    return number
+
+
 def norm_name(ask: Ask) -> str:
     """The norm as people write it."""
     return "sup norm" if ask.norm == "sup" else f"L^{ask.p:g} norm"
@@ -175,7 +183,9 @@ def _check_size(recipe: Recipe, budget: int) -> None:
             f"(δ = 2^-{recipe.log_steps}, {recipe.cells:,} cells); the budget is {budget:,}"
         )
     if depth is not None and depth != shape.layers:
-        raise CannotApproximate(f"it needs {shape.layers:,} layers; the design has depth={depth}")
+        raise CannotApproximate(
+            f"it needs exactly {shape.layers:,} layers; the design has depth={depth}"
+        )
 
 
 def _obstacle(design: Design) -> str | None:

@@ -10,14 +10,15 @@ from dataclasses import dataclass
 
 import torch
 
-from anyseq.base import uniform
+from anyseq.base import UNIT_ROUNDOFF, uniform
 from anyseq.construct.lattice import lattice
 from anyseq.construct.target import Target
 from anyseq.errors import CannotApproximate, InvalidFunction
 
 _POINTS = 2048
+_ENTRIES = 1 << 25  # of the points of all differences together
 _STEP = 2.0**-16  # of the finite differences: small against any cell, large against rounding
-_CLOSE = 2.0**-40  # a change that survives at this distance is a jump
+_NEAR, _CLOSE = 2.0**-30, 2.0**-40  # a change that does not shrink between the two is a jump
 
 
 @dataclass(frozen=True)
@@ -39,16 +40,19 @@ def steepest(target: Target, rng: torch.Generator) -> Slope:
     An entry with gradient g changes fastest, in the max norm, along sign(g), at the rate Σ|g_i|.
     """
     axes = target.tokens * target.features
-    x = uniform(_POINTS, axes, rng=rng) * (1 - 2 * _STEP) + _STEP
+    points = max(16, min(_POINTS, _ENTRIES // axes**2))
+    x = uniform(points, axes, rng=rng) * (1 - 2 * _STEP) + _STEP
     shape = (-1, target.tokens, target.features)
     value = target(x.view(shape)).flatten(1)
     moved = x[:, None, :] + _STEP * torch.eye(axes, dtype=x.dtype)
-    gradient = target(moved.view(shape)).view(_POINTS, axes, -1) - value[:, None, :]
+    gradient = target(moved.view(shape)).view(points, axes, -1) - value[:, None, :]
     entry = gradient.abs().sum(1).argmax(1)
-    direction = gradient[torch.arange(_POINTS), :, entry].sign()
+    direction = gradient[torch.arange(points), :, entry].sign()
     y = x + _STEP * direction
     distance = (y - x).abs().amax(1)
     change = (target(y.view(shape)).flatten(1) - value).abs().amax(1)
+    # what rounding of f alone may do is no slope
+    change = (change - 8 * UNIT_ROUNDOFF * value.abs().amax(1)).clamp(min=0.0)
     rate = torch.where(distance > 0, change / distance.clamp(min=1e-300), 0.0)
     best = int(rate.argmax())
     typical = float(rate.quantile(0.99))
@@ -76,10 +80,14 @@ def largest_value(target: Target, lipschitz: float) -> float:
     return float(values.abs().max()) + lipschitz / (2 * per_axis)
 
 
-def check_continuous(target: Target, tol: float, rng: torch.Generator) -> None:
+def check_continuous(
+    target: Target, tol: float, lipschitz: float | None, rng: torch.Generator
+) -> None:
     """Refuse f if two inputs almost equal have values further apart than tol.
 
-    Random segments are cut where f changes most, again and again, down to a distance of 2^-40.
+    Random segments are cut where f changes most, again and again, down to a distance of 2^-40. It
+    is a jump if the change there contradicts the Lipschitz constant, or, if none is given, is still
+    more than half of what it was at a thousand times the distance.
     """
     shape = (-1, target.tokens, target.features)
     segments, cuts = 256, 65
@@ -95,13 +103,20 @@ def check_continuous(target: Target, tol: float, rng: torch.Generator) -> None:
     pick = torch.arange(segments)
     x, y = points[worst, pick], points[worst + 1, pick]
     fx, fy = values[worst, pick], values[worst + 1, pick]
+    near = torch.full((segments,), torch.inf, dtype=torch.float64)
     while float((x - y).abs().max()) > _CLOSE:
+        if float((x - y).abs().max()) > _NEAR:
+            near = (fx - fy).abs().amax(1)
         middle = (x + y) / 2
         fm = target(middle.view(shape)).flatten(1)
         left = ((fx - fm).abs().amax(1) >= (fy - fm).abs().amax(1))[:, None]
         y, fy = torch.where(left, middle, y), torch.where(left, fm, fy)
         x, fx = torch.where(left, x, middle), torch.where(left, fx, fm)
     jump = (fx - fy).abs().amax(1)
+    if lipschitz is None:
+        jump = torch.where(jump > near / 2, jump, 0.0)
+    else:
+        jump = torch.where(jump > 2 * lipschitz * (x - y).abs().amax(1), jump, 0.0)
     at = int(jump.argmax())
     if float(jump[at]) > tol:
         raise CannotApproximate(
@@ -120,9 +135,10 @@ def check_equivariant(target: Target, rng: torch.Generator) -> None:
     x = uniform(256, target.tokens, target.features, rng=rng)
     order = torch.stack([torch.randperm(target.tokens, generator=rng) for _ in x])
     rows = torch.arange(len(x))[:, None]
-    gap = (target(x)[rows, order] - target(x[rows, order])).abs().flatten(1).amax(1)
+    y = target(x)
+    gap = (y[rows, order] - target(x[rows, order])).abs().flatten(1).amax(1)
     at = int(gap.argmax())
-    if float(gap[at]) > 1e-9:
+    if float(gap[at]) > 1e-9 * max(1.0, float(y.abs().max())):
         raise CannotApproximate(
             "without positions a network treats every order of the tokens alike, and f does not; "
             "use position=Absolute()",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from anyseq.base import Progress, silent
 from anyseq.construct.error import ErrorReport
 from anyseq.construct.fused import Fused
 from anyseq.design import Design
-from anyseq.errors import InvalidArgument, WeightsChanged
+from anyseq.errors import ConstructionFault, InvalidArgument, WeightsChanged
 from anyseq.nn import Stack, StackShape
 
 
@@ -36,21 +36,22 @@ class Facts:
     checked: Mapping[str, str]
 
 
-@dataclass
+@dataclass(eq=False)
 class Approximation:
     """T with T ≈ f.
 
     `result.model` is the network, a Stack of ordinary blocks, built when first asked for, and
     always runs the blocks. `result(x)` is the same function, evaluated by look-up; a batch with an
     input that the look-up does not cover (on a ramp, outside the domain) goes through the blocks.
+    The two agree to 1e-9, times the largest |f| if that is above 1.
     """
 
     facts: Facts
     error: ErrorReport
-    fused: Fused = field(repr=False)
-    make_model: Callable[[], Stack] = field(repr=False)
-    _model: Stack | None = field(default=None, repr=False)
-    _fingerprint: tuple[int, ...] = field(default=(), repr=False)
+    fused: Fused
+    _make_model: Callable[[], Stack]
+    _model: Stack | None = None
+    _fingerprint: str = ""
 
     @property
     def design(self) -> Design:
@@ -76,9 +77,9 @@ class Approximation:
     def model(self) -> Stack:
         """The network: softmax attention and ReLU blocks, trainable."""
         if self._model is None:
-            model = self.make_model()
+            model = self._make_model()
             if model.shape != self.facts.shape:
-                raise AssertionError(f"built {model.shape}, planned {self.facts.shape}")
+                raise ConstructionFault(f"built {model.shape}, planned {self.facts.shape}")
             self._model, self._fingerprint = model, model.fingerprint()
         return self._model
 

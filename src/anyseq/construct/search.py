@@ -108,14 +108,17 @@ def _mean_power(errors: _Errors, ask: Ask, rng: torch.Generator) -> tuple[float,
     is below E min(Z, b) with probability at least LEVEL.
     """
 
-    def powers() -> torch.Tensor:
-        return (errors(uniform(_SAMPLES, ask.axes, rng=rng)) ** ask.p).sum(1)
-
-    pilot = powers()
-    fresh = powers()
-    cap = float(pilot.max())
-    sample = fresh.clamp(max=cap)
+    pilot, fresh = (errors(uniform(_SAMPLES, ask.axes, rng=rng)) for _ in range(2))
+    unit = max(float(pilot.max()), float(fresh.max()))  # so that no power under- or overflows
+    if unit == 0.0:
+        return 0.0, 0.0
+    powers = [((part / unit) ** ask.p).sum(1) for part in (pilot, fresh)]
+    cap = float(powers[0].max())
+    sample = powers[1].clamp(max=cap)
     log_term = math.log(2 / (1 - LEVEL))
     deviation = math.sqrt(2 * float(sample.var()) * log_term / _SAMPLES)
     lower = float(sample.mean()) - deviation - 7 * cap * log_term / (3 * (_SAMPLES - 1))
-    return max(lower, 0.0) ** (1 / ask.p), float(fresh.mean()) ** (1 / ask.p)
+    return (
+        unit * max(lower, 0.0) ** (1 / ask.p),
+        unit * float(powers[1].mean()) ** (1 / ask.p),
+    )

@@ -65,10 +65,11 @@ def _restore(facts: dict[str, Any], groups: dict[str, dict[str, torch.Tensor]]) 
     model = Stack(design, shape, groups["weights"])
     fused = fused_from(facts["fused"], groups["fused"])
     values = groups["fused"]["values"]
-    if tuple(values.shape[1:]) != (shape.tokens, shape.out_features):
+    expected = (facts["cells"], design.tokens, shape.out_features)
+    if tuple(values.shape) != expected or values.dtype != torch.float64:
         raise InvalidArgument(
-            f"tensor 'values' has shape {tuple(values.shape)}, expected "
-            f"(any, {shape.tokens}, {shape.out_features})"
+            f"tensor 'values' has shape {tuple(values.shape)} and {values.dtype}, expected "
+            f"{expected} and float64"
         )
     error = dict(facts["error"])
     report = ErrorReport(
@@ -84,7 +85,7 @@ def _restore(facts: dict[str, Any], groups: dict[str, dict[str, torch.Tensor]]) 
         facts=Facts(design=design, shape=shape, **{name: facts[name] for name in names}),
         error=report,
         fused=fused,
-        make_model=lambda: model,
+        _make_model=lambda: model,
         _model=model,
         _fingerprint=model.fingerprint(),
     )

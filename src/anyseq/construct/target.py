@@ -45,7 +45,7 @@ class Target:
             raise InvalidFunction(
                 f"{came} and raised {type(problem).__name__}: {problem}"
             ) from problem
-        if not isinstance(y, torch.Tensor) or not y.dtype.is_floating_point:
+        if not isinstance(y, torch.Tensor) or y.dtype != torch.float64:
             kind = f"a {y.dtype} tensor" if isinstance(y, torch.Tensor) else type(y).__name__
             raise InvalidFunction(f"{came} and returned {kind}; expected a float64 tensor")
         shape = (len(x), self.tokens, self.out_features or (y.shape[2] if y.ndim == 3 else 0))
@@ -58,7 +58,7 @@ class Target:
             raise InvalidFunction(
                 f"f returned NaN or infinity at x = {first}; expected finite values"
             )
-        return y.detach().double()
+        return y.detach()
 
     def _inspect(self, x: torch.Tensor) -> None:
         y = self._once(x)

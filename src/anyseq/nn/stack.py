@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 
 import torch
@@ -112,20 +113,13 @@ class Stack(nn.Module):
     def __iter__(self) -> Iterator[Block]:
         return (self[layer] for layer in range(len(self)))
 
-    def fingerprint(self) -> tuple[int, ...]:
-        """Numbers that change when any weight does, whatever changed it.
-
-        Per tensor the bits, read as integers, are summed by row and by column, each weighted by
-        its index: one changed number, or two that trade places, show. Takes about as long as
-        reading the weights twice.
-        """
-        sums = [parameter.element_size() for parameter in self.parameters()]
-        for parameter in self.parameters():
-            bits = parameter.detach().double().contiguous().view(torch.int64).flatten(1)
-            for axis in (0, 1):
-                totals = bits.sum(axis)
-                sums.append(int((totals * torch.arange(1, 2 * len(totals), 2)).sum()))
-        return tuple(sums)
+    def fingerprint(self) -> str:
+        """The SHA-256 of all weights: changes when any of them does, whatever changed it."""
+        digest = hashlib.sha256()
+        for name, parameter in self.named_parameters():
+            digest.update(f"{name} {parameter.dtype} {tuple(parameter.shape)}".encode())
+            digest.update(parameter.detach().contiguous().numpy().data)
+        return digest.hexdigest()
 
     def _attention(self, x: torch.Tensor, layer: int, row: int) -> torch.Tensor:
         weights = HeadWeights(

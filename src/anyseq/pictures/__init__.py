@@ -1,5 +1,6 @@
 """Pictures: matplotlib figures of things. The lower floors know nothing of plotting."""
 
 from anyseq.pictures.show import show
+from anyseq.pictures.style import save
 
-__all__ = ["show"]
+__all__ = ["save", "show"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import textwrap
+
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 
@@ -15,5 +17,6 @@ def pattern_figure(pattern: Pattern, *, tokens: int = 16) -> Figure:
     panel.imshow(pattern.mask(tokens).numpy(), cmap=ListedColormap(["#f1f1f4", COLOURS[0]]))
     panel.set_xlabel("looks at token j")
     panel.set_ylabel("token i")
-    panel.set_title(f"{pattern}, {pattern.sparsity(tokens):.0%} zeros", fontsize=10)
+    title = textwrap.fill(f"{pattern}, {pattern.sparsity(tokens):.0%} zeros", 44)
+    panel.set_title(title, fontsize=9)
     return made

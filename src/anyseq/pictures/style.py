@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+
+from anyseq.errors import FileProblem
 
 INK = "#1f2430"
 TARGET = "#1f2430"
@@ -20,3 +24,11 @@ def figure(columns: int, *, width: float = 4.2, height: float = 3.6) -> tuple[Fi
             panel.spines[side].set_visible(False)
         panel.tick_params(colors=INK, labelsize=9)
     return made, list(axes)
+
+
+def save(picture: Figure, file: Path) -> None:
+    """Write the picture; the ending of the name says in which format."""
+    try:
+        picture.savefig(file, dpi=150)
+    except OSError as problem:
+        raise FileProblem(f"picture {str(file)!r} cannot be written: {problem}") from problem

@@ -3,7 +3,12 @@
 from anyseq.construct.gadgets.clip import clip, clip_layers
 from anyseq.construct.gadgets.erase import erase, erase_layers
 from anyseq.construct.gadgets.interpolator import Wiring, interpolate, interpolator_layers
-from anyseq.construct.gadgets.quantise import banish, narrowest_ramp, quantise
+from anyseq.construct.gadgets.quantise import (
+    banish,
+    banish_ramp,
+    narrowest_ramp,
+    quantise,
+)
 from anyseq.construct.gadgets.rescale import rescale, rescaled
 from anyseq.construct.gadgets.router import route
 from anyseq.construct.gadgets.selector import select
@@ -14,6 +19,7 @@ from anyseq.construct.gadgets.value_map import value_map, written
 __all__ = [
     "Wiring",
     "banish",
+    "banish_ramp",
     "clip",
     "clip_layers",
     "erase",

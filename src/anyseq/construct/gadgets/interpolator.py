@@ -55,6 +55,8 @@ def interpolator_layers(axes: int, steps: int, chunk: int) -> int:
     t >= 1 (all, less those that miss 0, less those that miss t, plus those that miss both).
     """
     rounds = len(tournament(axes).rounds)
+    if axes == 1:  # one diagonal, however long
+        return 2 * -(-(steps + 1) // chunk)
     top = np.arange(1, steps + 1, dtype=np.int64)
     count = np.append((top + 1) ** axes - 2 * top**axes + (top - 1) ** axes, 1)
     length = np.append(steps + 1 - top, steps + 1)

@@ -47,29 +47,32 @@ def quantise(*, features: int, width: int, cells: int, step: float, ramp: float)
     return Layers(feedforward=layers)
 
 
-def banish(*, features: int, width: int, step: float, depth: float) -> Layers:
+def banish_ramp(depth: float) -> float:
+    """The width γ' of the ramps of `banish`: the smallest power of two that keeps (depth+1)/γ' and
+    its neighbours exact."""
+    return narrowest_ramp(2 * (depth + 1))
+
+
+def banish(*, features: int, width: int, depth: float) -> Layers:
     """Send entries outside [0, 1) to -depth (Theorem 2: f is 0 out there). One layer per feature.
 
-    On quantised entries, 0 <= t <= 1-δ, all ReLUs are off. Below 0 and above 1-δ, past a ramp of
-    width γ', φ(t) = -t - depth; so with v = t - (1-δ)
+    On [0, 1-γ'] all ReLUs are off. Below -γ' and from 1 on, φ(t) = -t - depth; with v = t - (1-γ')
 
         φ(t) = -κ ReLU(-t) + (κ+1) ReLU(-t-γ') - κ' ReLU(v) + (κ'-1) ReLU(v-γ'),
-        κ = depth/γ' - 1,   κ' = 1 + (depth+1-δ)/γ'.
+        κ = depth/γ' - 1,   κ' = (depth+1)/γ'.
 
-    γ' is the smallest power of two for which κ and κ' are exact; it costs no measure inside the
-    domain.
+    It comes before the quantiser, which leaves negative entries alone, all its ReLUs being off, but
+    would round entries above 1 into the domain.
     """
     layers = blank_feed_forward(features, 4, width)
-    ramp = narrowest_ramp(4 * depth / step)
-    below, above = depth / ramp - 1.0, 1.0 + (depth + 1.0 - step) / ramp
-    last = 1.0 - step
+    ramp = banish_ramp(depth)
+    below, above = depth / ramp - 1.0, (depth + 1.0) / ramp
+    end = 1.0 - ramp
     for feature in range(features):
         layers.up_weight[feature, :, feature] = torch.tensor(
             [-1.0, -1.0, 1.0, 1.0], dtype=torch.float64
         )
-        layers.up_bias[feature] = torch.tensor(
-            [0.0, -ramp, -last, -last - ramp], dtype=torch.float64
-        )
+        layers.up_bias[feature] = torch.tensor([0.0, -ramp, -end, -1.0], dtype=torch.float64)
         layers.down_weight[feature, feature] = torch.tensor(
             [-below, below + 1.0, -above, above - 1.0], dtype=torch.float64
         )

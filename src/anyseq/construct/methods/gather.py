@@ -44,7 +44,7 @@ from anyseq.positions import Absolute
 
 NAME = "gather"
 
-_MOST_NODES = 2**36  # beyond any memory; a plan counts no further
+_MOST_NODES = 2**28  # beyond the memory for their layers; a plan counts no further
 
 
 def recipe(ask: Ask) -> GatherRecipe:
@@ -55,7 +55,8 @@ def recipe(ask: Ask) -> GatherRecipe:
         found = GatherRecipe(ask, log_steps)
         if found.cells > _MOST_NODES:
             raise CannotApproximate(
-                f"it needs δ <= 2^-{log_steps}: {found.cells:,} nodes in {ask.axes} dimensions"
+                f"it needs δ <= 2^-{log_steps}: over 2^{found.cells.bit_length() - 1} nodes in "
+                f"{ask.axes} dimensions"
             )
         if combine(found.terms, ask.norm, ask.p) <= ask.tol:
             return found
@@ -81,16 +82,24 @@ class GatherRecipe:
     def cells(self) -> int:
         return int((self.steps + 1) ** self.ask.axes)
 
+    @property
+    def _interpolation(self) -> float:
+        share = 0.75 - 1 / (2 * (self.ask.axes + 1))
+        return self.ask.lipschitz * share / self.steps
+
+    @property
+    def pointwise(self) -> float:
+        return self._interpolation + self.ask.bound * self._rounding()
+
     @cached_property
     def terms(self) -> tuple[Term, ...]:
         ask, axes = self.ask, self.ask.axes
         # from the largest entry to the norm asked for: all entries may err as much
         factor = 1.0 if ask.norm == SUP else ask.entries ** (1 / ask.p)
-        share = 0.75 - 1 / (2 * (axes + 1))
         return (
             Term(
                 "interpolation",
-                factor * ask.lipschitz * share / self.steps,
+                factor * self._interpolation,
                 "cells",
                 f"Lδ(3/4 - 1/(2(D+1))), L = {ask.lipschitz:g}, δ = 2^-{self.log_steps}, D = {axes}",
             ),
@@ -171,7 +180,8 @@ class GatherRecipe:
         nodes = lattice(self.steps + 1, ask.axes).double() / self.steps
         nodes = nodes.view(-1, ask.design.tokens, ask.features)
         values = target(nodes, progress, "evaluate f at the nodes")
-        return Construction(KuhnTable(self.steps, values), lambda: self._model(values))
+        largest = float(values.abs().max())
+        return Construction(KuhnTable(self.steps, values), lambda: self._model(values), largest)
 
     def _model(self, values: torch.Tensor) -> Stack:
         ask, wiring = self.ask, self.wiring

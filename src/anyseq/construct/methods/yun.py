@@ -2,8 +2,8 @@
 
 Blocks of at most 2 heads of size 1 and 4 hidden ReLUs, of width d, softmax, no layer norm:
 
+    clip, banish    Theorem 2 only: entries outside [0, 1) far below 0
     quantise        entries to a grid of step δ (positions: X + E, E_j = (j-1)(1, ..., 1))
-    banish          Theorem 2 only: entries outside [0, 1) far below 0
     selective shifts, global shift
                     token ids become ids of (token, whole sequence): the contextual mapping
     erase           Theorem 2 only: sequences with equal or banished tokens become 0
@@ -13,8 +13,9 @@ Blocks of at most 2 heads of size 1 and 4 hidden ReLUs, of width d, softmax, no 
 
 Theorem 3 (`positions`) serves any f, Theorem 2 those that commute with permutations. Theorem 2
 holds values only for sequences whose tokens lie in different cells, up to order: n·C(δ^-d, n)
-layers instead of n·δ^-nd. A sequence with two tokens in one cell gives 0, as in the paper, and so
-does one with an entry outside [0, 1): both are part of the L^p error, O(δ^(d/p)).
+layers instead of n·δ^-nd. A sequence with two tokens in one cell gives 0, as in the paper: that is
+part of the L^p error, O(δ^(d/p)). So does one with an entry outside [0, 1), where the paper's f is
+0: further out than the width of a ramp, and up to 2^53, where float64 still knows it from others.
 
 Where out_features is not features the width is the larger of the two; missing features are 0.
 """
@@ -40,6 +41,7 @@ from anyseq.construct.error import LP, Term, combine
 from anyseq.construct.fused import CellTable
 from anyseq.construct.gadgets import (
     banish,
+    banish_ramp,
     clip,
     clip_layers,
     erase,
@@ -71,13 +73,12 @@ def recipe(ask: Ask) -> YunRecipe:
     log_steps = max(1, ask.least_log_steps)
     while True:
         found = YunRecipe(ask, log_steps)
-        error = combine(found.terms, ask.norm, ask.p)
         if found.id_bits > EXACT_BITS:
             raise CannotApproximate(
-                f"it needs δ <= 2^-{log_steps}, where ids take {found.id_bits} bits and float64 "
-                f"holds {EXACT_BITS} (the error there would be {error:.3g})"
+                f"it needs δ <= 2^-{log_steps}, where ids, for |f| <= {ask.bound:.4g}, take "
+                f"{found.id_bits} bits and float64 holds {EXACT_BITS}"
             )
-        if found.sequences and error <= ask.tol:
+        if found.sequences and combine(found.terms, ask.norm, ask.p) <= ask.tol:
             return found
         log_steps += 1
 
@@ -121,6 +122,16 @@ class YunRecipe:
     def ramp(self) -> float:
         """γ: as narrow as float64 allows, since ramps cost measure and width gains nothing."""
         return narrowest_ramp(self.quantised_cells * self.step)
+
+    @property
+    def depth(self) -> float:
+        """How far below 0 Theorem 2 banishes entries outside [0, 1): δ^-nw."""
+        return float(self.context.steps ** (self.ask.design.tokens * self.width))
+
+    @property
+    def end(self) -> float:
+        """The largest entry that is surely left in the domain: Theorem 2 has a ramp before 1."""
+        return 1.0 if self.positions else 1.0 - banish_ramp(self.depth)
 
     @property
     def sequences(self) -> int:
@@ -190,7 +201,8 @@ class YunRecipe:
     @property
     def ramp_measure(self) -> float:
         """The measure of the inputs with an entry on a ramp."""
-        return -math.expm1(self.ask.axes * math.log1p(-self.ramp / self.step))
+        share = self.ramp / self.step + (1.0 - self.end)
+        return -math.expm1(self.ask.axes * math.log1p(-share))
 
     @property
     def repeat_measure(self) -> float:
@@ -201,6 +213,11 @@ class YunRecipe:
         return 1 - math.prod(
             max(0, cells - token) / cells for token in range(self.ask.design.tokens)
         )
+
+    @property
+    def pointwise(self) -> float:
+        off_centre = self.ask.lipschitz * self.step / 2 + self._rounding
+        return off_centre if self.positions else max(off_centre, self.ask.bound)
 
     @property
     def exceptional(self) -> float:
@@ -248,10 +265,10 @@ class YunRecipe:
     def shape(self) -> StackShape:
         ask, context = self.ask, self.context
         windows = context.token_cells * (ask.design.tokens if self.positions else 1)
-        theorem_2 = 0 if self.positions else ask.features + erase_layers(self.width)
+        theorem_2 = clip_layers(ask.features) + ask.features + erase_layers(self.width)
         feedforward = (
             ask.features * self.quantised_cells
-            + theorem_2
+            + (0 if self.positions else theorem_2)
             + 1  # rescale
             + self.sequences * ask.design.tokens
             + clip_layers(ask.out_features)
@@ -303,7 +320,7 @@ class YunRecipe:
 
         values = written(current, wanted)[:, :, : ask.out_features]
         keys = sequences @ torch.tensor(strides(context.token_cells, ask.design.tokens))
-        fused = CellTable(context.steps, self.ramp, self.positions, values, keys)
+        fused = CellTable(context.steps, self.ramp, self.end, self.positions, values, keys)
         bound = float(values.abs().max())
 
         def model() -> Stack:
@@ -327,20 +344,22 @@ class YunRecipe:
                 position=position.repeat(1, self.width) if self.positions else None,
             )
 
-        return Construction(fused, model, {"smallest id gap": f"{gap:,} δ"})
+        largest = float(wanted.abs().max())
+        return Construction(fused, model, largest, {"smallest id gap": f"{gap:,} δ"})
 
     def _before_values(self, low: float, high: float) -> list[Layers]:
         """All layers before the value map; good ids lie in [low, high]."""
         context, features = self.context, self.ask.features
-        step, ramp, width, digits = self.step, self.ramp, self.width, context.digits
-        depth = 1 / step ** (self.ask.design.tokens * width)
-        runs = [
-            quantise(
-                features=features, width=width, cells=self.quantised_cells, step=step, ramp=ramp
-            )
-        ]
+        step, width, digits = self.step, self.width, context.digits
+        runs = []
         if not self.positions:
-            runs.append(banish(features=features, width=width, step=step, depth=depth))
+            # banish rounds at the size of the entries: first make them small
+            runs.append(clip(features=features, width=width, bound=2.0))
+            runs.append(banish(features=features, width=width, depth=self.depth))
+        cells = self.quantised_cells
+        runs.append(
+            quantise(features=features, width=width, cells=cells, step=step, ramp=self.ramp)
+        )
         runs.append(
             selective_shifts(
                 windows=context.windows, step=step, digits=digits, shift=context.selective_shift
@@ -352,7 +371,7 @@ class YunRecipe:
             )
         )
         if not self.positions:
-            slack = (depth + 1) * sum(digits)
+            slack = (self.depth + 1) * sum(digits)
             runs.append(erase(low=low, high=high, slack=slack, step=step, digits=digits))
         runs.append(rescale(scale=self.scale, digits=digits))
         return runs
