@@ -57,6 +57,7 @@ def test_padding_is_shown() -> None:
         (aq.Design(8), {"tol": 1e-3}, "nodes in 8 dimensions"),
         (aq.Design(1), {"tol": 1e-12}, "nodes in 1 dimensions"),
         (aq.Design(20000), {}, "over 2^"),
+        (aq.Design(600), {}, "take 1223 bits"),
         (aq.Design(2), {"bound": 1e17}, "for |f| <= 1e+17"),
         (aq.Design(2, patterns=aq.Causal()), {}, "built for dense attention"),
         (aq.Design(2, prob_map="hardmax"), {}, "built for softmax, not for hardmax"),
@@ -77,6 +78,12 @@ def test_refusals_say_what_stands_in_the_way(
         with pytest.raises(CannotApproximate, match="no construction meets tol") as caught:
             plan.choose("auto")
         assert len(caught.value.reasons) == 2
+
+
+def test_many_features_are_refused_as_clearly() -> None:
+    plan = aq.plan(aq.Design(2), 2000, 0.1, lipschitz=1.0, norm="lp")
+    assert not plan.recipes
+    assert "bits and float64 holds 53" in plan.refused["yun"]
 
 
 def test_a_depth_that_fits_is_accepted() -> None:

@@ -151,6 +151,8 @@ class YunRecipe:
     @cached_property
     def lift(self) -> int:
         """A constant, in units of δ, that puts every id above twice every target."""
+        if self.context.largest.bit_length() > EXACT_BITS:
+            return 0  # too large already, perhaps for a float
         least = 2 * self._ceiling / self.step + 4
         return 0 if least <= self.context.lowest else int(power_of_two_at_least(least))
 
