@@ -276,3 +276,14 @@ def test_yun_in_sup_norm_is_an_error() -> None:
 def test_over_budget_says_the_size() -> None:
     with pytest.raises(CannotApproximate, match=r"it needs [\d,]+ parameters .* budget is 1,000"):
         aq.approximate(FUNCTIONS["sort"], aq.Design(2), features=1, tol=0.1, budget=1000)
+
+
+@pytest.mark.parametrize("method", ["gather", "yun"])
+def test_rounding_inside_f_contradicts_nothing(method: str) -> None:
+    """At cell corners the error of x is exactly Lδ/2; an offset makes f round by itself."""
+    for offset in (0.1, 1e3 / 3, 1e9 / 7):
+        result = aq.approximate(
+            lambda x, c=offset: (x + c), aq.Design(1), features=1, tol=0.2, norm="lp",
+            method=method, lipschitz=1.0,
+        )  # fmt: skip
+        assert result.status == "certified"

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from anyseq.base import Progress, at_least_one, generator, one_of, positive, silent
+from anyseq.base import (
+    UNIT_ROUNDOFF,
+    Progress,
+    at_least_one,
+    generator,
+    one_of,
+    positive,
+    silent,
+)
 from anyseq.construct import probe
 from anyseq.construct.ask import Ask, Construction, Recipe
 from anyseq.construct.error import NORMS, SUP, ErrorReport, combine
@@ -87,7 +95,7 @@ def approximate(
     while True:
         recipe = make_plan(ask, budget).choose(method)
         construction = recipe.build(target, progress)
-        if construction.largest > ask.bound:
+        if construction.largest > ask.bound + _noise(ask):
             if lipschitz is not None:
                 raise InvalidFunction(
                     f"lipschitz={lipschitz:g} is too small: with it |f| would be at most "
@@ -106,16 +114,22 @@ def approximate(
         ask = replace(ask, least_log_steps=recipe.log_steps + 1)
 
 
+def _noise(ask: Ask) -> float:
+    """What rounding inside f may do to its values: no contradiction is seen in less."""
+    return 8 * UNIT_ROUNDOFF * ask.bound
+
+
 def _certified(recipe: Recipe, construction: Construction, seen: Seen) -> Approximation:
     ask = recipe.ask
     upper = combine(recipe.terms, ask.norm, ask.p)
     for bound, found in ((upper, seen.lower), (recipe.pointwise, seen.at_error)):
-        if found > bound:
+        if found > bound + _noise(ask):
             raise InvalidFunction(
                 f"lipschitz={ask.lipschitz:g} is too small: with it the error would be at most "
                 f"{bound:.6g}, but {found:.6g} was seen; the worst input is {seen.at.tolist()}"
             )
     given = f"f is {ask.lipschitz:g}-Lipschitz in the max norm (given)"
+    seen = replace(seen, lower=min(seen.lower, upper))
     return _assemble(recipe, construction, seen, "certified", upper, given)
 
 

@@ -78,7 +78,7 @@ def recipe(ask: Ask) -> YunRecipe:
                 f"it needs δ <= 2^-{log_steps}, where ids, for |f| <= {ask.bound:.4g}, take "
                 f"{found.id_bits} bits and float64 holds {EXACT_BITS}"
             )
-        if found.sequences and combine(found.terms, ask.norm, ask.p) <= ask.tol:
+        if found.cells and combine(found.terms, ask.norm, ask.p) <= ask.tol:
             return found
         log_steps += 1
 
@@ -134,14 +134,10 @@ class YunRecipe:
         return 1.0 if self.positions else 1.0 - banish_ramp(self.depth)
 
     @property
-    def sequences(self) -> int:
-        """How many sequences of cells have values."""
+    def cells(self) -> int:
+        """How many sequences of cells have values: all, or one for all orders of different cells."""
         cells, tokens = self.context.token_cells, self.ask.design.tokens
         return cells**tokens if self.positions else math.comb(cells, tokens)
-
-    @property
-    def cells(self) -> int:
-        return self.sequences
 
     @property
     def _ceiling(self) -> float:
@@ -242,7 +238,7 @@ class YunRecipe:
                 "rounding",
                 self._rounding * everywhere,
                 "cells",
-                f"half an ulp of ids of {self.id_bits} bits, where the value map subtracts them",
+                "half an ulp of the rescaled ids, where the value map subtracts them",
             ),
             Term(
                 "ramps",
@@ -272,7 +268,7 @@ class YunRecipe:
             ask.features * self.quantised_cells
             + (0 if self.positions else theorem_2)
             + 1  # rescale
-            + self.sequences * ask.design.tokens
+            + self.cells * ask.design.tokens
             + clip_layers(ask.out_features)
         )
         return StackShape(
@@ -296,8 +292,8 @@ class YunRecipe:
         ids = context.final_ids(sequences)
         distinct, gap = context.check(sequences, ids)
         sequences, ids = sequences[distinct], ids[distinct]
-        if len(sequences) != self.sequences:
-            raise ConstructionFault(f"{len(sequences)} sequences, expected {self.sequences}")
+        if len(sequences) != self.cells:
+            raise ConstructionFault(f"{len(sequences)} sequences, expected {self.cells}")
         progress("check the contextual mapping", len(ids), len(ids))
 
         digit = torch.tensor(context.digits)
@@ -358,10 +354,8 @@ class YunRecipe:
             # banish rounds at the size of the entries: first make them small
             runs.append(clip(features=features, width=width, bound=2.0))
             runs.append(banish(features=features, width=width, depth=self.depth))
-        cells = self.quantised_cells
-        runs.append(
-            quantise(features=features, width=width, cells=cells, step=step, ramp=self.ramp)
-        )
+        cells, ramp = self.quantised_cells, self.ramp
+        runs.append(quantise(features=features, width=width, cells=cells, step=step, ramp=ramp))
         runs.append(
             selective_shifts(
                 windows=context.windows, step=step, digits=digits, shift=context.selective_shift
