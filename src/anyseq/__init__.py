@@ -84,6 +84,10 @@ __all__ = [
 ]
 
 
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 def __getattr__(name: str) -> Any:
     # Plotting is loaded when it is first used: importing anyseq stays quick.
     if name == "show":

@@ -88,9 +88,17 @@ def test_other_damage_is_named(folder: Path, change: dict[str, object], message:
         read_folder(folder, format=FORMAT, version=2)
 
 
-def test_not_json(folder: Path) -> None:
-    (folder / "about.json").write_text("{")
+@pytest.mark.parametrize("text", ["{", '{"a": NaN}', '{"a": ' + "9" * 5000 + "}", "[" * 100_000])
+def test_not_json(text: str, folder: Path) -> None:
+    (folder / "about.json").write_text(text)
     with pytest.raises(FileProblem, match="not valid JSON"):
+        read_folder(folder, format=FORMAT, version=2)
+
+
+def test_a_number_that_is_none(folder: Path) -> None:
+    file = folder / "about.json"
+    file.write_text(file.read_text().replace('"n"', "1e999"))
+    with pytest.raises(FileProblem, match="damaged or was changed"):
         read_folder(folder, format=FORMAT, version=2)
 
 

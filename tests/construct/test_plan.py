@@ -55,7 +55,7 @@ def test_padding_is_shown() -> None:
         (aq.Design(2), {"budget": 1000}, "parameters in 580 layers"),
         (aq.Design(4), {"tol": 1e-4, "lipschitz": 9.0}, "bits and float64 holds 53"),
         (aq.Design(8), {"tol": 1e-3}, "nodes in 8 dimensions"),
-        (aq.Design(1), {"tol": 1e-12}, "nodes in 1 dimensions"),
+        (aq.Design(1), {"tol": 1e-12}, "below the rounding of float64"),
         (aq.Design(20000), {}, "over 2^"),
         (aq.Design(600), {}, "take 1223 bits"),
         (aq.Design(2), {"bound": 1e17}, "for |f| <= 1e+17"),
@@ -78,6 +78,12 @@ def test_refusals_say_what_stands_in_the_way(
         with pytest.raises(CannotApproximate, match="no construction meets tol") as caught:
             plan.choose("auto")
         assert len(caught.value.reasons) == 2
+
+
+def test_a_tolerance_below_rounding_says_so() -> None:
+    plan = aq.plan(aq.Design(1), 1, 1e-15, lipschitz=0.0, bound=5.0)
+    assert "below the rounding of float64" in plan.refused["gather"]
+    assert "no method does it" in str(plan)
 
 
 def test_many_features_are_refused_as_clearly() -> None:

@@ -113,6 +113,44 @@ def test_missing_facts(key: str, tmp_path: Path) -> None:
         aq.load(tmp_path / "r")
 
 
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        (("tol",), None),
+        (("step",), 0.125),
+        (("checked",), {"a": 3}),
+        (("error", "at"), 1),
+        (("error", "at"), [[0.5]]),
+        (("error", "assumes"), [1]),
+        (("error", "upper"), "x"),
+        (("error", "lower"), -1),
+        (("fused", "steps"), True),
+        (("fused", "steps"), -1),
+        (("fused", "ramp"), "x"),
+        (("fused", "positions"), False),
+        (("cells",), 3),
+        (("design", "tokens"), 5),
+        (("shape", "width"), 2),
+    ],
+    ids=str,
+)
+def test_facts_of_another_kind_even_with_their_hash(
+    place: tuple[str, ...], value: object, tmp_path: Path
+) -> None:
+    build("yun, theorem 3").save(tmp_path / "r")
+    about = json.loads((tmp_path / "r" / "about.json").read_text())
+    inner = about["facts"]
+    for key in place[:-1]:
+        inner = inner[key]
+    assert inner[place[-1]] != value
+    inner[place[-1]] = value
+    facts = json.dumps(about["facts"], sort_keys=True)
+    about["facts_sha256"] = hashlib.sha256(facts.encode()).hexdigest()
+    (tmp_path / "r" / "about.json").write_text(json.dumps(about))
+    with pytest.raises(FileProblem, match="does not fit together"):
+        aq.load(tmp_path / "r")
+
+
 @pytest.mark.parametrize("cut", [0, 10, 1000])
 def test_truncated_weights(cut: int, tmp_path: Path) -> None:
     build("yun, theorem 3").save(tmp_path / "r")

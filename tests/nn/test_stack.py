@@ -158,3 +158,5 @@ def test_wrong_tensors_are_named() -> None:
 def test_wrong_inputs_are_named() -> None:
     with pytest.raises(InvalidArgument, match=r"x of shape \(1, 4, 3\): expected .*\(any, 4, 2\)"):
         stack()(torch.zeros(1, 4, 3, dtype=torch.float64))
+    with pytest.raises(InvalidArgument, match=r"dtype torch.float32: expected torch.float64"):
+        stack()(torch.zeros(1, 4, 2))

@@ -143,6 +143,10 @@ def test_dropout_keeps_the_mean() -> None:
         ({"scale": float("nan")}, "scale=nan"),
         ({"prob_map": "max"}, "prob_map='max'"),
         ({"pattern": 3}, "pattern=3"),
+        ({"pattern": aq.Causal}, "did you mean Causal()?"),
+        ({"pattern": lambda b, h, i, j: (i - j).double()}, "returns torch.float64, expected bool"),
+        ({"pattern": aq.Causal().mask(6)}, "a mask of shape (6, 6); expected (N, M) = (5, 5)"),
+        ({"pattern": aq.Causal().mask(5).expand(3, 5, 5)}, "a mask of shape (3, 5, 5)"),
     ],
 )
 def test_bad_arguments_are_named(arguments: dict[str, Any], message: str) -> None:

@@ -176,9 +176,29 @@ def test_per_head() -> None:
         alone = aq.attention(*(q[:, head : head + 1],) * 3, pattern=part)
         torch.testing.assert_close(mixed[:, head : head + 1], alone)
     assert torch.equal(pattern.mask(9), aq.Strided(3).mask(9))
-    blocks = pattern.block_mask(40, 8)
-    theirs = create_block_mask(pattern.at(40), None, 2, 40, 40, device="cpu", BLOCK_SIZE=8)
-    assert torch.equal(blocks.to_dense(), theirs.to_dense())
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        aq.PerHead(*aq.Strided(3).split()),
+        aq.PerHead(aq.Causal(), aq.Window(1)) | aq.Global((0,)),
+        ~aq.PerHead(aq.Causal(), aq.Window(1), aq.Full()) & aq.Blocks(20),
+        aq.PerHead(aq.PerHead(aq.Causal(), aq.Full()), aq.Window(1), aq.Window(2)),
+    ],
+    ids=str,
+)
+def test_patterns_that_differ_by_head(pattern: Pattern) -> None:
+    n, heads = 40, 6
+    theirs = create_block_mask(pattern.at(n), None, heads, n, n, device="cpu", BLOCK_SIZE=8)
+    assert torch.equal(pattern.block_mask(n, 8, heads=heads).to_dense(), theirs.to_dense())
+    index = torch.arange(n)
+    head = torch.arange(heads)[:, None, None]
+    every = pattern.at(n)(torch.zeros((), dtype=torch.int64), head, index[:, None], index)
+    assert torch.equal(pattern.mask(n), every.any(0))
+    assert torch.equal(pattern.edges(n), every.any(0).nonzero().T)
+    with pytest.raises(InvalidArgument, match="differs from head to head"):
+        pattern.block_mask(n, 8)
 
 
 def test_from_mask() -> None:
@@ -218,7 +238,16 @@ def test_dictionary_round_trip_through_json(pattern: Pattern) -> None:
         (lambda: aq.Window(0), "radius=0"),
         (lambda: aq.Dilated(1, 0), "step=0"),
         (lambda: aq.Blocks(0), "size=0"),
-        (lambda: aq.Strided(0).mask(3), "radius=0"),
+        (lambda: aq.Strided(0), "stride=0"),
+        (lambda: aq.Fixed(0), "size=0"),
+        (lambda: aq.Longformer(0), "radius=0"),
+        (lambda: aq.Random(3, seed=1.5), "seed=1.5"),  # type: ignore[arg-type]
+        (lambda: aq.patterns.Union([aq.Causal()]), "expected a tuple"),  # type: ignore[arg-type]
+        (lambda: aq.FromMask(torch.ones(3, 4, dtype=torch.bool)), r"shape \(3, 4\)"),
+        (lambda: aq.FromMask([[1, 0], [0]]), "no mask"),
+        (lambda: pattern_from_dict({"kind": "PerHead"}), "cannot be read"),
+        (lambda: pattern_from_dict({"kind": ["x"]}), "kind="),
+        (lambda: pattern_from_dict(3), "expected a dictionary"),  # type: ignore[arg-type]
         (lambda: aq.Random(0), "count=0"),
         (lambda: aq.BigBird(4, window=2), "window=2"),
         (lambda: aq.BigBird(4, random=-1), "random=-1"),

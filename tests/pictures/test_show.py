@@ -64,6 +64,16 @@ def test_contextual_ids_are_all_different() -> None:
 
 def test_a_pattern() -> None:
     assert "38% zeros" in words(aq.show(aq.Causal(), tokens=4))
+    assert "0% zeros" in words(aq.show(aq.BigBird(4), 12))
+    assert "zeros" in words(aq.show(aq.Documents((3, 4, 2))))
+    assert "zeros" in words(aq.show(aq.FromMask(aq.Causal().mask(5)) | aq.Window(1)))
+
+
+@pytest.mark.parametrize(("pattern", "looks"), [(aq.Full(), True), (~aq.Full(), False)])
+def test_full_and_empty_patterns_look_different(pattern: aq.Pattern, looks: bool) -> None:
+    (image,) = aq.show(pattern, tokens=4).axes[0].images
+    assert image.get_clim() == (0, 1)
+    assert image.get_array().all() == looks  # type: ignore[union-attr]
 
 
 def test_tolerances() -> None:

@@ -64,6 +64,30 @@ def test_a_row_that_sees_nothing(prob_map: ProbMap) -> None:
     assert torch.isfinite(scores.grad).all()
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+@pytest.mark.parametrize("length", [1, 128, 2000])
+@pytest.mark.parametrize("prob_map", [aq.Sparsemax(), aq.Entmax15()])
+def test_weights_sum_to_one_in_every_precision(
+    prob_map: ProbMap, length: int, dtype: torch.dtype
+) -> None:
+    rng = torch.Generator().manual_seed(0)
+    scores = torch.randn(50, length, generator=rng).to(dtype)
+    scores[:, 1:][torch.rand(50, length - 1, generator=rng) < 0.3] = -torch.inf
+    weights = prob_map(scores)
+    assert weights.dtype == dtype
+    wide = prob_map(scores.double())
+    tolerance = 4 * torch.finfo(dtype).eps
+    torch.testing.assert_close(weights.double(), wide, rtol=tolerance, atol=tolerance)
+    torch.testing.assert_close(wide.sum(-1), torch.ones(50, dtype=torch.float64), rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("prob_map", [aq.Sparsemax(), aq.Entmax15()])
+def test_nan_stays_nan_and_second_derivatives_are_finite(prob_map: ProbMap) -> None:
+    assert prob_map(torch.tensor([[torch.nan, 0.0, 1.0]])).isnan().any()
+    scores = torch.tensor([[0.0, 1.0, 1.2, 9.0], [0.0, 1.0, 1.2, 1.1]], dtype=torch.float64)
+    assert torch.autograd.gradgradcheck(prob_map, (scores.requires_grad_(),))
+
+
 @given(scores=rows, k=st.integers(1, 9))
 def test_top_k(scores: torch.Tensor, k: int) -> None:
     kept = scores >= scores.sort(descending=True).values[min(k, len(scores)) - 1]

@@ -1,6 +1,6 @@
 """The ground floor: argument checks, dyadic numbers, files, random numbers."""
 
-from anyseq.base.check import at_least_one, finite, non_negative, one_of, positive
+from anyseq.base.check import at_least_one, finite, non_negative, one_of, positive, whole
 from anyseq.base.dyadic import (
     EXACT_BITS,
     UNIT_ROUNDOFF,
@@ -31,6 +31,7 @@ __all__ = [
     "silent",
     "table",
     "uniform",
+    "whole",
     "write_folder",
     "write_text",
 ]

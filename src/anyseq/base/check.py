@@ -16,6 +16,13 @@ def at_least_one(name: str, value: object) -> int:
     return int(value)
 
 
+def whole(name: str, value: object) -> int:
+    """`value` as an int >= 0."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < 0:
+        raise InvalidArgument(f"{name}={value!r}: expected a whole number, 0 or more")
+    return int(value)
+
+
 def finite(name: str, value: object) -> float:
     """`value` as a finite float."""
     try:

@@ -126,8 +126,8 @@ def _read_about(source: Path, format: str, version: int) -> dict[str, Any]:
     if not there:
         raise FileProblem(f"folder={str(source)!r} holds no {_ABOUT}; expected a saved {format}")
     try:
-        about = json.loads(file.read_text())
-    except (OSError, UnicodeDecodeError, RecursionError, json.JSONDecodeError) as problem:
+        about = json.loads(file.read_text(), parse_constant=_no_number)
+    except (OSError, ValueError, RecursionError) as problem:
         raise FileProblem(f"{str(file)!r} is not valid JSON: {problem}") from problem
     if not isinstance(about, dict) or about.get("format") != format:
         found = about.get("format") if isinstance(about, dict) else about
@@ -140,7 +140,11 @@ def _read_about(source: Path, format: str, version: int) -> dict[str, Any]:
         )
     if not isinstance(about.get("sha256"), dict) or not isinstance(about.get("facts"), dict):
         raise FileProblem(f"{str(file)!r} lacks its 'sha256' or 'facts'; save the result again")
-    if about.get("facts_sha256") != _facts_sha256(about["facts"]):
+    try:
+        intact = about.get("facts_sha256") == _facts_sha256(about["facts"])
+    except ValueError:  # a number such as 1e999, which we never wrote
+        intact = False
+    if not intact:
         raise FileProblem(f"{str(file)!r} is damaged or was changed; save the result again")
     return about
 
@@ -151,6 +155,10 @@ def _path(folder: str | Path) -> Path:
     if "\0" in str(folder):
         raise FileProblem(f"folder={str(folder)!r} cannot be made: a name has no null character")
     return Path(folder)
+
+
+def _no_number(text: str) -> float:
+    raise ValueError(f"{text} is no JSON number")
 
 
 def _facts_sha256(facts: Mapping[str, Any]) -> str:

@@ -56,7 +56,9 @@ def plan(
     if lipschitz is None and function is not None:
         lipschitz = find_function(function, tokens, features).lipschitz
     if lipschitz is None:
-        raise InvalidArgument("give --lipschitz, or --function with a built-in function")
+        raise InvalidArgument(
+            "give --lipschitz; only built-in functions, --function sort etc., bring their constant"
+        )
     made = make_plan(
         design,
         features,

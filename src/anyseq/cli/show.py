@@ -21,6 +21,8 @@ def show(folder: Path, /, *, picture: Path | None = None) -> None:
     """
     if picture is not None and picture.suffix not in (".png", ".svg", ".pdf"):
         raise FileProblem(f"--picture {picture}: expected a name ending in .png, .svg or .pdf")
+    if picture is not None and not picture.parent.is_dir():
+        raise FileProblem(f"--picture {picture}: {picture.parent} is not a folder")
     result = load(folder)
     say(repr(result))
     if picture is not None:

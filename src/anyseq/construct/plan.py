@@ -73,7 +73,7 @@ class Plan:
             f"{ask.design.tokens} tokens x {ask.features} -> {ask.out_features} features, "
             f"error <= {ask.tol:g} in {norm_name(ask)}\n"
             f"for every f with Lipschitz constant {ask.lipschitz:.4g} (max norm), |f| <= "
-            f"{ask.bound:.4g}; cheapest first"
+            f"{ask.bound:.4g}{'; cheapest first' if self.recipes else ': no method does it'}"
         )
         body = table(
             ("method", "δ", "layers", "width", "parameters", "cells", "id bits", "error", "~s"),

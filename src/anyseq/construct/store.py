@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from anyseq.base import read_folder, write_folder
+from anyseq.base import non_negative, read_folder, write_folder
 from anyseq.construct.error import ErrorReport, Term
 from anyseq.construct.fused import fused_from
 from anyseq.construct.result import Approximation, Facts
@@ -71,6 +71,13 @@ def _restore(facts: dict[str, Any], groups: dict[str, dict[str, torch.Tensor]]) 
             f"tensor 'values' has shape {tuple(values.shape)} and {values.dtype}, expected "
             f"{expected} and float64"
         )
+    _check_types(facts, shape)
+    if facts["fused"]["steps"] != 1 / facts["step"]:
+        raise InvalidArgument(
+            f"fused form of {facts['fused']['steps']} steps, step {facts['step']}"
+        )
+    if facts["fused"].get("positions", shape.positions) is not shape.positions:
+        raise InvalidArgument("fused form and network differ on positions")
     error = dict(facts["error"])
     report = ErrorReport(
         **error
@@ -89,3 +96,23 @@ def _restore(facts: dict[str, Any], groups: dict[str, dict[str, torch.Tensor]]) 
         _model=model,
         _fingerprint=model.fingerprint(),
     )
+
+
+def _check_types(facts: dict[str, Any], shape: StackShape) -> None:
+    """Numbers are numbers, texts texts; what is shown and compared later must not fail there."""
+    error = facts["error"]
+    numbers = [facts["tol"], facts["step"], facts["cells"], error["p"], error["lower"]]
+    numbers += [error["at_error"], error["exceptional"], *(t["value"] for t in error["terms"])]
+    numbers += [value for value in (error["upper"], error["level"]) if value is not None]
+    numbers += [value for key, value in facts["fused"].items() if key in ("ramp", "end", "steps")]
+    for number in numbers:
+        non_negative("number", number)
+    texts = [facts["method"], facts["status"], error["norm"], *error["assumes"]]
+    texts += [text for term in error["terms"] for text in (term["name"], term["on"], term["why"])]
+    texts += [text for item in facts["checked"].items() for text in item]
+    for text in texts:
+        if not isinstance(text, str):
+            raise InvalidArgument(f"{text!r}: expected a text")
+    at = torch.tensor(error["at"])
+    if tuple(at.shape) != (shape.tokens, shape.in_features):
+        raise InvalidArgument(f"worst input of shape {tuple(at.shape)}")

@@ -86,6 +86,9 @@ class Stack(nn.Module):
                 f"x of shape {tuple(x.shape)}: expected (batch, tokens, features) = "
                 f"(any, {expected[0]}, {expected[1]})"
             )
+        dtype = self.get_parameter("up_bias").dtype
+        if x.dtype != dtype:
+            raise InvalidArgument(f"x of dtype {x.dtype}: expected {dtype}, that of the weights")
         x = pad(x, (0, self.shape.width - self.shape.in_features))
         if self.shape.positions:
             x = x + self.get_parameter("position")

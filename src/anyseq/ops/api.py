@@ -6,7 +6,7 @@ from typing import Literal, overload
 
 import torch
 
-from anyseq.base import finite, one_of
+from anyseq.base import finite, one_of, whole
 from anyseq.errors import InvalidArgument
 from anyseq.ops import reference
 from anyseq.ops.call import Call, ScoreMod
@@ -99,11 +99,12 @@ def attention(
     groups = q.shape[1] // k.shape[1]
     if groups > 1:
         k, v = (side.repeat_interleave(groups, dim=1) for side in (k, v))
-    if isinstance(q_offset, bool) or not isinstance(q_offset, int) or q_offset < 0:
-        raise InvalidArgument(f"q_offset={q_offset!r}: expected a whole number, 0 or more")
+    whole("q_offset", q_offset)
     if not 0.0 <= finite("dropout_p", dropout_p) < 1.0:
         raise InvalidArgument(f"dropout_p={dropout_p!r}: expected a number in [0, 1)")
     span = max(k.shape[2], q_offset + q.shape[2])
+    if isinstance(pattern, torch.Tensor):
+        _check_mask(pattern, (q.shape[0], q.shape[1], q_offset + q.shape[2], k.shape[2]))
     call = Call(
         q=q,
         k=k,
@@ -139,6 +140,20 @@ def _check_shapes(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, enable_gqa:
     if not q.dtype == k.dtype == v.dtype or not q.dtype.is_floating_point:
         raise InvalidArgument(
             f"q {q.dtype}, k {k.dtype}, v {v.dtype}: expected one floating-point dtype"
+        )
+
+
+def _check_mask(mask: torch.Tensor, full: tuple[int, int, int, int]) -> None:
+    """A mask tensor has all its rows and columns; batch and heads may be 1, or missing."""
+    shape = tuple(mask.shape)
+    lead = shape[:-2]
+    fits = shape[-2:] == full[2:] and all(
+        size in (1, whole_) for size, whole_ in zip(lead[::-1], (full[1], full[0]), strict=False)
+    )
+    if not fits:
+        raise InvalidArgument(
+            f"pattern: a mask of shape {shape}; expected (N, M) = {full[2:]}, or with heads and "
+            f"batch before it: (B, H, N, M) = {full}"
         )
 
 

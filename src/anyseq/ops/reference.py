@@ -8,6 +8,7 @@ from __future__ import annotations
 import torch
 from torch.nn.functional import dropout
 
+from anyseq.errors import InvalidArgument
 from anyseq.ops.call import Call
 from anyseq.positions import Toeplitz
 
@@ -27,7 +28,10 @@ def attention(call: Call) -> tuple[torch.Tensor, torch.Tensor]:
     if call.score_mod is not None:
         scores = call.score_mod(scores, b, h, i, j)
     if call.mask_mod is not None:
-        scores = scores.masked_fill(~call.mask_mod(b, h, i, j), -torch.inf)
+        mask = call.mask_mod(b, h, i, j)
+        if mask.dtype != torch.bool:
+            raise InvalidArgument(f"pattern: a mask_mod that returns {mask.dtype}, expected bool")
+        scores = scores.masked_fill(~mask, -torch.inf)
     if call.is_causal:
         scores = scores.masked_fill(j > i, -torch.inf)
 

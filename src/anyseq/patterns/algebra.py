@@ -6,6 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import reduce
+from math import lcm
 from operator import and_, or_
 from typing import Any, ClassVar
 
@@ -16,6 +17,7 @@ from anyseq.patterns.blocks import BlockBounds, MaskMod
 from anyseq.patterns.pattern import Pattern
 
 
+@dataclass(frozen=True)
 class _Combination(Pattern):
     """The base of unions and intersections: parts, and the operator that combines them."""
 
@@ -23,8 +25,12 @@ class _Combination(Pattern):
     operator: ClassVar[Callable[[Any, Any], Any]]
 
     def __post_init__(self) -> None:
-        if not self.parts or not all(isinstance(part, Pattern) for part in self.parts):
-            raise InvalidArgument(f"parts={self.parts!r}: expected one or more Patterns")
+        if (
+            not isinstance(self.parts, tuple)
+            or not self.parts
+            or not all(isinstance(part, Pattern) for part in self.parts)
+        ):
+            raise InvalidArgument(f"parts={self.parts!r}: expected a tuple of one or more Patterns")
 
     @property
     def prefix_stable(self) -> bool:
@@ -34,6 +40,19 @@ class _Combination(Pattern):
         mask_mods = [part.at(n) for part in self.parts]
         combine = type(self).operator
         return lambda b, h, i, j: reduce(combine, (mod(b, h, i, j) for mod in mask_mods))
+
+    def heads(self) -> tuple[Pattern, ...]:
+        inner = [part.heads() for part in self.parts]
+        period = lcm(*map(len, inner))
+        if period == 1:
+            return (self,)
+        return tuple(
+            type(self)(tuple(part[head % len(part)] for part in inner)) for head in range(period)
+        )
+
+    @property
+    def natural_length(self) -> int | None:
+        return next((p.natural_length for p in self.parts if p.natural_length), None)
 
     def offsets(self, n: int) -> torch.Tensor | None:
         parts = [part.offsets(n) for part in self.parts]
@@ -52,7 +71,6 @@ class _Combination(Pattern):
 class Union(_Combination):
     """i looks at j where any part says so."""
 
-    parts: tuple[Pattern, ...]
     operator: ClassVar[Callable[[Any, Any], Any]] = or_
 
 
@@ -60,7 +78,6 @@ class Union(_Combination):
 class Intersection(_Combination):
     """i looks at j where every part says so."""
 
-    parts: tuple[Pattern, ...]
     operator: ClassVar[Callable[[Any, Any], Any]] = and_
 
 
@@ -78,6 +95,14 @@ class Complement(Pattern):
         mask_mod = self.part.at(n)
         return lambda b, h, i, j: ~mask_mod(b, h, i, j)
 
+    def heads(self) -> tuple[Pattern, ...]:
+        inner = self.part.heads()
+        return (self,) if len(inner) == 1 else tuple(Complement(part) for part in inner)
+
+    @property
+    def natural_length(self) -> int | None:
+        return self.part.natural_length
+
     def offsets(self, n: int) -> torch.Tensor | None:
         offsets = self.part.offsets(n)
         return None if offsets is None else ~offsets
@@ -88,6 +113,9 @@ class Complement(Pattern):
 
 class Composite(Pattern):
     """The base of patterns that are the union of simpler ones: `split()` names them."""
+
+    def __post_init__(self) -> None:
+        self.split()  # bad sizes are refused now, not when a mask is asked for
 
     @abstractmethod
     def split(self) -> tuple[Pattern, ...]:

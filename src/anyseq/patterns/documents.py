@@ -27,6 +27,10 @@ class Documents(Pattern):
         for length in self.lengths:
             at_least_one("lengths", length)
 
+    @property
+    def natural_length(self) -> int:
+        return sum(self.lengths)
+
     def at(self, n: int) -> MaskMod:
         document = self._document(n)
         return lambda b, h, i, j: document.to(i.device)[i] == document.to(j.device)[j]

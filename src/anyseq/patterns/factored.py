@@ -69,6 +69,9 @@ class Strided(Composite):
 
     stride: int
 
+    def __post_init__(self) -> None:
+        at_least_one("stride", self.stride)
+
     def split(self) -> tuple[Window, Residue]:
         return Window(self.stride), Residue(self.stride)
 

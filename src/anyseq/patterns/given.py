@@ -16,7 +16,7 @@ from anyseq.patterns.resolve import PatternLike, resolve
 
 @dataclass(frozen=True, eq=False)
 class FromMask(Pattern):
-    """A bool tensor (n, n), a mask_mod, or a BlockMask, as a Pattern.
+    """A bool tensor (n, n), a mask_mod that looks at i and j only, or a BlockMask, as a Pattern.
 
     Tensors are compared by content, callables by identity; only tensors can be written down.
     """
@@ -25,12 +25,20 @@ class FromMask(Pattern):
 
     def __post_init__(self) -> None:
         if isinstance(self.given, (list, tuple)):  # as `to_dict` wrote it
-            object.__setattr__(self, "given", torch.tensor(self.given, dtype=torch.bool))
+            try:
+                mask = torch.tensor(self.given, dtype=torch.bool)
+            except (TypeError, ValueError) as problem:
+                raise InvalidArgument(f"given: a list that is no mask: {problem}") from problem
+            object.__setattr__(self, "given", mask)
         resolve(self.given, 1)
-        if isinstance(self.given, torch.Tensor) and self.given.ndim != 2:
-            raise InvalidArgument(
-                f"given: a tensor of shape {tuple(self.given.shape)}; expected (n, n)"
-            )
+        if isinstance(self.given, torch.Tensor):
+            shape = tuple(self.given.shape)
+            if len(shape) != 2 or shape[0] != shape[1]:
+                raise InvalidArgument(f"given: a tensor of shape {shape}; expected (n, n)")
+
+    @property
+    def natural_length(self) -> int | None:
+        return len(self.given) if isinstance(self.given, torch.Tensor) else None
 
     def at(self, n: int) -> MaskMod:
         if isinstance(self.given, torch.Tensor) and tuple(self.given.shape) != (n, n):

@@ -5,7 +5,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import fields
+from functools import reduce
 from inspect import isabstract
+from operator import or_
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -41,8 +43,10 @@ class Pattern(ABC):
         return False
 
     def mask(self, n: int) -> torch.Tensor:
-        """(n, n) bool; entry (i, j) says whether token i may look at token j."""
+        """(n, n) bool; entry (i, j) says whether token i may look at token j, in any head."""
         at_least_one("n", n)
+        if len(self.heads()) > 1:
+            return torch.stack([head.mask(n) for head in self.heads()]).any(0)
         index = torch.arange(n)
         zero = torch.zeros((), dtype=torch.int64)
         mask = self.at(n)(zero, zero, index[:, None], index[None, :])
@@ -59,16 +63,24 @@ class Pattern(ABC):
             return bounds_from_offsets(offsets, n, size)
         return BlockBounds.unknown(n, size)
 
-    def block_mask(self, n: int, size: int = 128) -> BlockMask:
-        """The FlexAttention BlockMask on the CPU; only blocks that are open are looked at."""
+    def block_mask(self, n: int, size: int = 128, heads: int | None = None) -> BlockMask:
+        """The FlexAttention BlockMask on the CPU; only blocks that are open are looked at.
+
+        heads: how many the model has; needed if the pattern differs from head to head.
+        """
         from torch.nn.attention.flex_attention import BlockMask
 
         at_least_one("n", n)
         at_least_one("size", size)
-        heads = [classify(part.blocks(n, size), part.at(n), n, size) for part in self.heads()]
-        some = torch.stack([head.some_sure for head in heads])
+        parts = self.heads()
+        if len(parts) > 1:
+            if heads is None:
+                raise InvalidArgument("heads: the pattern differs from head to head; say how many")
+            parts = tuple(parts[head % len(parts)] for head in range(at_least_one("heads", heads)))
+        known = {part: classify(part.blocks(n, size), part.at(n), n, size) for part in set(parts)}
+        some = torch.stack([known[part].some_sure for part in parts])
         complete = torch.arange(some.shape[1]) < n // size
-        full = torch.stack([head.all_sure for head in heads]) & complete[:, None] & complete
+        full = torch.stack([known[part].all_sure for part in parts]) & complete[:, None] & complete
         return BlockMask.from_kv_blocks(
             *_listed(some & ~full),
             *_listed(full),
@@ -78,12 +90,19 @@ class Pattern(ABC):
         )
 
     def heads(self) -> tuple[Pattern, ...]:
-        """The patterns that heads take in turn; one for all unless a subclass says."""
+        """The patterns that heads take in turn, none of which differs by head; mostly just one."""
         return (self,)
+
+    @property
+    def natural_length(self) -> int | None:
+        """The only number of tokens it fits, or None if it fits any."""
+        return None
 
     def edges(self, n: int) -> torch.Tensor:
         """(2, E) int64: the pairs (i, j) with i looking at j, sorted by i, then j."""
         at_least_one("n", n)
+        if len(self.heads()) > 1:
+            return reduce(or_, self.heads()).edges(n)
         mask_mod, zero = self.at(n), torch.zeros((), dtype=torch.int64)
         row = torch.arange(_EDGE_BLOCK)
         found = classify(self.blocks(n, _EDGE_BLOCK), mask_mod, n, _EDGE_BLOCK).some_sure
@@ -145,16 +164,18 @@ class LengthFree(Pattern):
 
 def pattern_from_dict(description: Mapping[str, Any]) -> Pattern:
     """The pattern that `to_dict` described."""
+    if not isinstance(description, Mapping):
+        raise InvalidArgument(f"pattern {description!r}: expected a dictionary")
     values = dict(description)
     kind = values.pop("kind", None)
     known = {
         name: cls for name, cls in _KINDS.items() if not (isabstract(cls) or name.startswith("_"))
     }
-    if kind not in known:
+    if not isinstance(kind, str) or kind not in known:
         raise InvalidArgument(f"pattern kind={kind!r}: expected one of {', '.join(sorted(known))}")
     try:
         return known[kind].from_values({name: _rich(value) for name, value in values.items()})
-    except TypeError as problem:
+    except (TypeError, KeyError) as problem:
         raise InvalidArgument(f"pattern {kind} cannot be read from {values}: {problem}") from None
 
 

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import reduce
+from math import lcm
 from operator import or_
 from typing import Any
 
 import torch
 
 from anyseq.errors import InvalidArgument
-from anyseq.patterns.algebra import Union
 from anyseq.patterns.blocks import MaskMod
 from anyseq.patterns.pattern import Pattern
 
 
 @dataclass(frozen=True, init=False)
 class PerHead(Pattern):
-    """Head h uses pattern h mod k: MULTIHEAD. Its `mask`, `edges` and `sparsity` are those of the
-    union, which is what the layer as a whole can see."""
+    """Head h uses pattern h mod k: MULTIHEAD. `mask`, `edges` and `sparsity` are those of the
+    union, which is what the layer as a whole can see; `block_mask` needs the number of heads."""
 
     parts: tuple[Pattern, ...]
 
@@ -32,13 +32,14 @@ class PerHead(Pattern):
         return all(part.prefix_stable for part in self.parts)
 
     def heads(self) -> tuple[Pattern, ...]:
-        return self.parts
+        inner = [part.heads() for part in self.parts]
+        period = lcm(len(inner), *map(len, inner))
+        chosen = (inner[head % len(inner)] for head in range(period))
+        return tuple(part[head % len(part)] for head, part in enumerate(chosen))
 
-    def mask(self, n: int) -> torch.Tensor:
-        return Union(self.parts).mask(n)
-
-    def edges(self, n: int) -> torch.Tensor:
-        return Union(self.parts).edges(n)
+    @property
+    def natural_length(self) -> int | None:
+        return next((p.natural_length for p in self.parts if p.natural_length), None)
 
     @classmethod
     def from_values(cls, values: dict[str, Any]) -> PerHead:

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 import torch
 
-from anyseq.base import at_least_one, generator
+from anyseq.base import at_least_one, generator, whole
 from anyseq.errors import InvalidArgument
 from anyseq.patterns.blocks import BlockBounds, MaskMod, bounds_from_columns
 from anyseq.patterns.pattern import Pattern
@@ -23,6 +23,7 @@ class Random(Pattern):
 
     def __post_init__(self) -> None:
         at_least_one("count", self.count)
+        whole("seed", self.seed)
 
     def at(self, n: int) -> MaskMod:
         others = draw(n, self.count, self.seed)
@@ -63,10 +64,8 @@ class BigBird(Pattern):
         at_least_one("window", self.window)
         if self.window % 2 == 0:
             raise InvalidArgument(f"window={self.window}: expected an odd number of blocks")
-        for name in ("globals", "random"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-                raise InvalidArgument(f"{name}={value!r}: expected a whole number, 0 or more")
+        for name in ("globals", "random", "seed"):
+            whole(name, getattr(self, name))
 
     def at(self, n: int) -> MaskMod:
         allowed = self._allowed(n)

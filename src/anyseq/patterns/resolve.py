@@ -26,6 +26,10 @@ def resolve(pattern: PatternLike, n: int) -> MaskMod:
     # A BlockMask carries the function it was made from; it is recognised by that attribute, so
     # that FlexAttention need not be imported.
     mask_mod = getattr(pattern, "mask_mod", pattern)
+    if isinstance(pattern, type):
+        raise InvalidArgument(
+            f"pattern={pattern.__name__}: a class; did you mean {pattern.__name__}()?"
+        )
     if not callable(mask_mod):
         raise InvalidArgument(
             f"pattern={pattern!r}: expected a Pattern, a mask_mod(b, h, i, j), a bool tensor "

@@ -17,14 +17,15 @@ from anyseq.pictures.slice import slice_figure
 
 
 @singledispatch
-def show(thing: Any, **options: Any) -> Figure:
+def show(thing: Any, *arguments: Any, **options: Any) -> Figure:
     """A matplotlib Figure; save it with `.savefig(file)`.
 
     Approximation: T along a line through its worst input, with the proved band, and the target if
         you pass it: show(result, f=f).
     Pattern: who looks at whom among n tokens: show(pattern, tokens=16).
     """
-    raise InvalidArgument(f"show: no picture of {type(thing).__name__}; try an Approximation")
+    kind = type(thing).__name__
+    raise InvalidArgument(f"show: no picture of {kind}; expected an Approximation or a Pattern")
 
 
 show.register(Approximation, slice_figure)

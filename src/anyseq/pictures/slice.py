@@ -42,7 +42,7 @@ def slice_figure(result: Approximation, *, f: Function | None = None) -> Figure:
         panel.plot(line, y, color=colour, lw=1.6, label="network T")
         if wanted is not None:
             panel.plot(line, wanted[:, token], color=TARGET, lw=1.0, ls="--", label="target f")
-        panel.set_xlabel("$x_{1,1}$")
+        panel.set_xlabel("$x_{1,1}$, other entries as in the worst input")
         panel.set_title(f"output of token {token + 1}", fontsize=10)
         panel.legend(fontsize=8, frameon=False)
     made.suptitle(

@@ -24,13 +24,15 @@ class _Entmax(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, scores: torch.Tensor, alpha: float) -> torch.Tensor:
         empty = (scores == -torch.inf).all(-1, keepdim=True)
-        z = (alpha - 1) * scores.masked_fill(empty, 0.0)
+        # sums over a row need more digits than half precision has
+        wide = torch.promote_types(scores.dtype, torch.float32)
+        z = (alpha - 1) * scores.masked_fill(empty, 0.0).to(wide)
         # a common shift changes nothing; after it masked scores can be a finite number that is
         # certain to be off the support, since every τ is at least -1
         z = (z - z.amax(-1, keepdim=True)).clamp(min=-2.0)
         threshold = _sparsemax_threshold(z) if alpha == 2 else _entmax15_threshold(z)
         weights = (z - threshold).clamp(min=0.0) ** (1 / (alpha - 1))
-        weights = weights.masked_fill(empty, 0.0)
+        weights = weights.masked_fill(empty, 0.0).to(scores.dtype)
         ctx.save_for_backward(weights)
         ctx.alpha = alpha
         return weights
@@ -39,7 +41,8 @@ class _Entmax(torch.autograd.Function):
     def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor, None]:
         (weights,) = ctx.saved_tensors
         (gradient,) = gradients
-        support = torch.where(weights > 0, weights ** (2 - ctx.alpha), 0.0)
+        on = weights > 0
+        support = torch.where(on, torch.where(on, weights, 1.0) ** (2 - ctx.alpha), 0.0)
         total = support.sum(-1, keepdim=True).clamp(min=torch.finfo(weights.dtype).tiny)
         mean = (support * gradient).sum(-1, keepdim=True) / total
         return support * (gradient - mean), None
@@ -50,8 +53,7 @@ def _sparsemax_threshold(z: torch.Tensor) -> torch.Tensor:
     ordered = z.sort(dim=-1, descending=True).values
     count = torch.arange(1, z.shape[-1] + 1, dtype=z.dtype, device=z.device)
     tau = (ordered.cumsum(-1) - 1) / count
-    support = (ordered > tau).sum(-1, keepdim=True)
-    return tau.gather(-1, support - 1)
+    return _at_last(tau, ordered > tau)
 
 
 def _entmax15_threshold(z: torch.Tensor) -> torch.Tensor:
@@ -61,8 +63,13 @@ def _entmax15_threshold(z: torch.Tensor) -> torch.Tensor:
     mean = ordered.cumsum(-1) / count
     spread = (ordered**2).cumsum(-1) - count * mean**2
     tau = mean - ((1 - spread) / count).clamp(min=0.0).sqrt()
-    support = (tau <= ordered).sum(-1, keepdim=True)
-    return tau.gather(-1, support - 1)
+    return _at_last(tau, tau <= ordered)
+
+
+def _at_last(tau: torch.Tensor, holds: torch.Tensor) -> torch.Tensor:
+    """τ_k for the last k of the prefix on which it holds; k = 1 if a NaN makes it hold nowhere."""
+    prefix = holds.to(torch.int64).cumprod(-1).sum(-1, keepdim=True)
+    return tau.gather(-1, (prefix - 1).clamp(min=0))
 
 
 @dataclass(frozen=True)

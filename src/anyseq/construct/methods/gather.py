@@ -55,12 +55,15 @@ def recipe(ask: Ask) -> GatherRecipe:
         found = GatherRecipe(ask, log_steps)
         if found.cells > _MOST_NODES:
             raise CannotApproximate(
-                f"it needs δ <= 2^-{log_steps}: over 2^{found.cells.bit_length() - 1} nodes in "
+                f"it needs δ <= 1/{found.steps}: over 2^{found.cells.bit_length() - 1} nodes in "
                 f"{ask.axes} dimensions"
             )
         if combine(found.terms, ask.norm, ask.p) <= ask.tol:
             return found
-    raise CannotApproximate(f"tol={ask.tol:g} is below what float64 can resolve")
+        rounding = found.terms[1].value
+        if rounding > ask.tol:  # a finer grid rounds more
+            break
+    raise CannotApproximate(f"tol={ask.tol:g} is below the rounding of float64, {rounding:.2g}")
 
 
 @dataclass(frozen=True)

@@ -135,7 +135,7 @@ class YunRecipe:
 
     @property
     def cells(self) -> int:
-        """How many sequences of cells have values: all, or those of different cells, up to order."""
+        """How many sequences of cells have values: all, or those of different ones, up to order."""
         cells, tokens = self.context.token_cells, self.ask.design.tokens
         return cells**tokens if self.positions else math.comb(cells, tokens)
 
