@@ -121,7 +121,7 @@ def check_continuous(
     if float(jump[at]) > tol:
         raise CannotApproximate(
             "f is not continuous, and no continuous network comes closer than half a jump in sup "
-            "norm; use norm='lp'",
+            "norm; use the norm 'lp'",
             (
                 f"between x = {x[at].view(shape[1:]).tolist()} and "
                 f"y = {y[at].view(shape[1:]).tolist()}, {float((x - y)[at].abs().max()):.2g} "
@@ -141,7 +141,7 @@ def check_equivariant(target: Target, rng: torch.Generator) -> None:
     if float(gap[at]) > 1e-9 * max(1.0, float(y.abs().max())):
         raise CannotApproximate(
             "without positions a network treats every order of the tokens alike, and f does not; "
-            "use position=Absolute()",
+            "use absolute positions",
             (
                 f"at x = {x[at].tolist()}, reordered by {order[at].tolist()}, f(reordered x) and "
                 f"reordered f(x) differ by {float(gap[at]):.6g}",

@@ -50,7 +50,7 @@ _MOST_NODES = 2**28  # beyond the memory for their layers; a plan counts no furt
 def recipe(ask: Ask) -> GatherRecipe:
     """The coarsest grid that meets the tolerance."""
     if not isinstance(ask.design.position, Absolute):
-        raise CannotApproximate("it needs position=Absolute(), to know which token is which")
+        raise CannotApproximate("it needs absolute positions, to know which token is which")
     for log_steps in range(ask.least_log_steps, 53):
         found = GatherRecipe(ask, log_steps)
         if found.cells > _MOST_NODES:

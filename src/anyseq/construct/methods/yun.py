@@ -67,9 +67,9 @@ NAME = "yun"
 def recipe(ask: Ask) -> YunRecipe:
     """The coarsest grid that meets the tolerance."""
     if ask.norm != LP:
-        raise CannotApproximate("its guarantee is in L^p only; ask with norm='lp'")
+        raise CannotApproximate("its guarantee is in L^p only; ask for the norm 'lp'")
     if not isinstance(ask.design.position, (Absolute, NoPosition)):
-        raise CannotApproximate("it needs position=Absolute() or NoPosition()")
+        raise CannotApproximate("it needs absolute positions, or none")
     log_steps = max(1, ask.least_log_steps)
     while True:
         found = YunRecipe(ask, log_steps)
