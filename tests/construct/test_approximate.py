@@ -127,7 +127,9 @@ def test_theorem_2_says_what_it_assumes_and_what_it_maps_to_zero() -> None:
 
 
 def test_out_features_differ_from_features() -> None:
-    f = lambda x: torch.cat([x, x.flip(1)], dim=2)  # noqa: E731
+    def f(x: torch.Tensor) -> torch.Tensor:
+        return torch.cat([x, x.flip(1)], dim=2)
+
     for method, norm in (("gather", "sup"), ("yun", "lp")):
         result = aq.approximate(
             f, aq.Design(2), features=1, tol=0.2, norm=norm, method=method, lipschitz=1.0
@@ -171,7 +173,10 @@ def test_the_reference_function() -> None:
     """sin(3·cumsum) + reversed², D = 3, δ = 1/16: at 2,000 random points a first sketch saw 0.036,
     and its paper-A network had an L2 error of 0.097. The search finds more than random points do.
     """
-    f = lambda x: torch.sin(3 * x.cumsum(1)) + x.flip(1) ** 2  # noqa: E731
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        return torch.sin(3 * x.cumsum(1)) + x.flip(1) ** 2
+
     gather = aq.approximate(f, aq.Design(3), features=1, tol=0.44, lipschitz=11.0)
     yun = aq.approximate(
         f, aq.Design(3), features=1, tol=0.47, norm="lp", method="yun", lipschitz=11.0
@@ -199,7 +204,10 @@ def test_constant_functions_need_no_grid() -> None:
 @pytest.mark.parametrize("method", ["gather", "yun"])
 def test_large_and_negative_values(method: str) -> None:
     """Targets larger than the lowest id: the ids are lifted."""
-    f = lambda x: 1e4 * (x.flip(1) - 0.5)  # noqa: E731
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        return 1e4 * (x.flip(1) - 0.5)
+
     result = aq.approximate(
         f, aq.Design(2), features=1, tol=4000.0, norm="lp", method=method, lipschitz=1e4
     )

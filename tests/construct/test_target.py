@@ -1,7 +1,5 @@
 """Functions that misbehave, each with its one clear error."""
 
-from collections.abc import Callable
-
 import pytest
 import torch
 
@@ -48,9 +46,10 @@ def test_not_callable() -> None:
 
 def test_bad_only_later() -> None:
     """A NaN that the first look did not meet is found when the grid is evaluated."""
-    f: Callable[[torch.Tensor], torch.Tensor] = lambda x: torch.where(  # noqa: E731
-        (x == 0).all((1, 2), keepdim=True), torch.nan, x
-    )
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        return torch.where((x == 0).all((1, 2), keepdim=True), torch.nan, x)
+
     with pytest.raises(InvalidFunction, match=r"NaN or infinity at x = \[\[0.0\], \[0.0\]\]"):
         aq.approximate(f, aq.Design(2), features=1, tol=0.1, lipschitz=1.0)
 

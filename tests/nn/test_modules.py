@@ -1,3 +1,5 @@
+from typing import Literal
+
 import pytest
 import torch
 from torch import nn as torch_nn
@@ -45,10 +47,10 @@ def test_causal_attention_does_not_look_ahead() -> None:
 
 
 @pytest.mark.parametrize("norm", ["pre", "none"])
-def test_block_is_two_residual_halves(norm: str) -> None:
+def test_block_is_two_residual_halves(norm: Literal["pre", "none"]) -> None:
     mixer = aq.nn.Attention(4, heads=2, dtype=torch.float64)
     feedforward = aq.nn.FeedForward(4, 8, dtype=torch.float64)
-    block = aq.nn.Block(mixer, feedforward, norm=norm)  # type: ignore[arg-type]
+    block = aq.nn.Block(mixer, feedforward, norm=norm)
     x = random(2, 3, 4)
 
     def normed(z: torch.Tensor) -> torch.Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -75,10 +76,8 @@ def _time_against_nodes() -> dict[str, Any]:
     }
     x = uniform(_BATCH, 3, 1, rng=generator(0))
     with torch.no_grad():
-        times = medians(
-            {str(result.facts.cells): lambda r=result: r(x) for result in results.values()},  # type: ignore[misc]
-            rounds=200,
-        )
+        works = {str(result.facts.cells): partial(result, x) for result in results.values()}
+        times = medians(works, rounds=200)
     first, *_, last = times.values()
     return {"seconds_by_nodes": times, "ratio": last / first}
 

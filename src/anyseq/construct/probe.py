@@ -61,7 +61,7 @@ def steepest(target: Target, rng: torch.Generator) -> Slope:
 
 def check_lipschitz(lipschitz: float, slope: Slope) -> None:
     """Refuse a given constant that a pair of inputs contradicts."""
-    if slope.value > lipschitz * (1 + 1e-6) + 1e-9:
+    if slope.value > lipschitz * (1 + 1e-6):
         raise InvalidFunction(
             f"lipschitz={lipschitz:g} is too small: between x = {slope.x.tolist()} and "
             f"y = {slope.y.tolist()} f changes at the rate {slope.value:.6g} (max norm)"

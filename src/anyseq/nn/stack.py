@@ -121,7 +121,7 @@ class Stack(nn.Module):
         digest = hashlib.sha256()
         for name, parameter in self.named_parameters():
             digest.update(f"{name} {parameter.dtype} {tuple(parameter.shape)}".encode())
-            digest.update(parameter.detach().contiguous().numpy().data)
+            digest.update(parameter.detach().cpu().contiguous().view(torch.uint8).numpy().data)
         return digest.hexdigest()
 
     def _attention(self, x: torch.Tensor, layer: int, row: int) -> torch.Tensor:

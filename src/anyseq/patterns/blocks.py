@@ -7,7 +7,7 @@ that knowledge; what stays open is decided by looking at the block itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import torch
@@ -87,17 +87,26 @@ def classify(bounds: BlockBounds, mask_mod: MaskMod, n: int, size: int) -> Block
     """Exact bounds: open blocks are looked at, entry by entry."""
     some, full = bounds.some_sure.clone(), bounds.all_sure.clone()
     open_ = (bounds.some_sure != bounds.some_maybe) | (bounds.all_sure != bounds.all_maybe)
+    for pairs, mask, within in look(open_, mask_mod, n, size):
+        rows, columns = pairs.T
+        some[rows, columns] = mask.flatten(1).any(1)
+        full[rows, columns] = (mask | ~within).flatten(1).all(1)
+    return BlockBounds.exact(some, full)
+
+
+def look(
+    blocks: torch.Tensor, mask_mod: MaskMod, n: int, size: int
+) -> Iterator[tuple[torch.Tensor, torch.Tensor, torch.Tensor]]:
+    """The marked blocks, some at a time: (P, 2) which, (P, size, size) their masks, and which of
+    these entries lie within the n tokens."""
     inside = torch.arange(size)
     zero = torch.zeros((), dtype=torch.int64)
-    for pairs in open_.nonzero().split(max(1, _ENTRIES // size**2)):
+    for pairs in blocks.nonzero().split(max(1, _ENTRIES // size**2)):
         i = (pairs[:, :1] * size + inside)[:, :, None]
         j = (pairs[:, 1:] * size + inside)[:, None, :]
         within = (i < n) & (j < n)
         mask = mask_mod(zero, zero, i.clamp(max=n - 1), j.clamp(max=n - 1))
-        rows, columns = pairs.T
-        some[rows, columns] = (mask & within).flatten(1).any(1)
-        full[rows, columns] = (mask | ~within).flatten(1).all(1)
-    return BlockBounds.exact(some, full)
+        yield pairs, mask & within, within
 
 
 def _spans(n: int, size: int) -> tuple[torch.Tensor, torch.Tensor]:

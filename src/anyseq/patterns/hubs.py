@@ -29,10 +29,6 @@ class Global(Pattern):
         ):
             raise InvalidArgument(f"tokens={self.tokens!r}: expected a tuple of positions")
 
-    @property
-    def prefix_stable(self) -> bool:
-        return False
-
     def at(self, n: int) -> MaskMod:
         hub = self._hubs(n)
         return lambda b, h, i, j: hub.to(i.device)[i] | hub.to(j.device)[j]

@@ -14,12 +14,12 @@ import torch
 
 from anyseq.base import at_least_one
 from anyseq.errors import InvalidArgument
-from anyseq.patterns.blocks import BlockBounds, MaskMod, bounds_from_offsets, classify
+from anyseq.patterns.blocks import BlockBounds, MaskMod, bounds_from_offsets, classify, look
 
 if TYPE_CHECKING:
     from torch.nn.attention.flex_attention import BlockMask
 
-_EDGE_BLOCK = 64
+_EDGE_BLOCK = 64  # edges are looked for in blocks of this size
 
 _KINDS: dict[str, type[Pattern]] = {}
 
@@ -103,18 +103,12 @@ class Pattern(ABC):
         at_least_one("n", n)
         if len(self.heads()) > 1:
             return reduce(or_, self.heads()).edges(n)
-        mask_mod, zero = self.at(n), torch.zeros((), dtype=torch.int64)
-        row = torch.arange(_EDGE_BLOCK)
-        found = classify(self.blocks(n, _EDGE_BLOCK), mask_mod, n, _EDGE_BLOCK).some_sure
-        parts = []
-        for pairs in found.nonzero().split(1 << 10):
-            i = (pairs[:, :1] * _EDGE_BLOCK + row)[:, :, None]
-            j = (pairs[:, 1:] * _EDGE_BLOCK + row)[:, None, :]
-            inside = (i < n) & (j < n)
-            seen = mask_mod(zero, zero, i.clamp(max=n - 1), j.clamp(max=n - 1)) & inside
-            block, a, b = seen.nonzero().T
-            parts.append(torch.stack([i[block, a, 0], j[block, 0, b]]))
-        edges = torch.cat(parts, dim=1) if parts else torch.zeros(2, 0, dtype=torch.int64)
+        parts = [torch.zeros(2, 0, dtype=torch.int64)]
+        maybe = self.blocks(n, _EDGE_BLOCK).some_maybe
+        for pairs, mask, _ in look(maybe, self.at(n), n, _EDGE_BLOCK):
+            block, row, column = mask.nonzero().T
+            parts.append(pairs[block].T * _EDGE_BLOCK + torch.stack([row, column]))
+        edges = torch.cat(parts, dim=1)
         return edges[:, (edges[0] * n + edges[1]).argsort()]
 
     def sparsity(self, n: int) -> float:

@@ -72,13 +72,7 @@ class BigBird(Pattern):
         return lambda b, h, i, j: allowed.to(i.device)[i // self.block, j // self.block]
 
     def blocks(self, n: int, size: int) -> BlockBounds:
-        if size != self.block:
-            return self._touched(n, size)
-        allowed = self._allowed(n)
-        return BlockBounds.exact(allowed, allowed)
-
-    def _touched(self, n: int, size: int) -> BlockBounds:
-        """Blocks of another size: a block is empty, or full, if all of our blocks under it are."""
+        # A block of that size is empty, or full, if all of our blocks under it are: count them.
         cells = self._allowed(n).long()
         sums = torch.nn.functional.pad(cells.cumsum(0).cumsum(1), (1, 0, 1, 0))
         first = torch.arange(0, n, size) // self.block
