@@ -96,6 +96,14 @@ def test_a_row_that_sees_nothing_is_zero_with_zero_gradient() -> None:
     assert all(torch.isfinite(side.grad).all() for side in (q, k, v) if side.grad is not None)
 
 
+def test_padded_keys_are_not_seen() -> None:
+    q, k, v = qkv()
+    keep = torch.tensor([[True, True, True, False, False], [True] * 5])
+    out = aq.attention(q, k, v, key_mask=keep)
+    torch.testing.assert_close(out[:1], aq.attention(q[:1], k[:1, :, :3], v[:1, :, :3]))
+    torch.testing.assert_close(out[1:], aq.attention(q[1:], k[1:], v[1:]))
+
+
 def test_lse_is_the_log_sum_exp_of_the_scores() -> None:
     q, k, v = qkv()
     _, lse = aq.attention(q, k, v, return_lse=True, scale=1.0)
@@ -137,6 +145,7 @@ def test_dropout_keeps_the_mean() -> None:
         ({"v": torch.zeros(2, 2, 5, 4)}, "one floating-point dtype"),
         ({"bias": torch.zeros(4, 4)}, "bias of shape (4, 4)"),
         ({"gain": aq.Toeplitz(torch.zeros(3, 9))}, "gain: Toeplitz of 3 heads"),
+        ({"key_mask": torch.ones(5, dtype=torch.bool)}, "expected bool of shape (B, M) = (2, 5)"),
         ({"backend": "magic"}, "backend='magic': expected one of 'auto', 'reference'"),
         ({"q_offset": -1}, "q_offset=-1"),
         ({"dropout_p": 1.0}, "dropout_p=1.0"),

@@ -23,12 +23,11 @@ def test_unknown_descriptions_are_refused(description: dict[str, object]) -> Non
 
 def test_toeplitz_entries_and_offset() -> None:
     table = Toeplitz(torch.arange(7.0)[None])  # n = 4: offset 0 is 3
-    rows, columns = torch.arange(2) + 2, torch.arange(4)
-    assert table.dense(rows, columns).tolist() == [[[5, 4, 3, 2], [6, 5, 4, 3]]]
+    assert table.dense(rows=2, columns=4, first_row=2).tolist() == [[[5, 4, 3, 2], [6, 5, 4, 3]]]
 
 
 def test_toeplitz_refuses_what_it_does_not_cover() -> None:
     with pytest.raises(InvalidArgument, match="odd number of offsets"):
         Toeplitz(torch.zeros(1, 4))
     with pytest.raises(InvalidArgument, match="offsets up to 1, but the sequence has offset 2"):
-        Toeplitz(torch.zeros(1, 3)).dense(torch.arange(3), torch.arange(3))
+        Toeplitz(torch.zeros(1, 3)).dense(3, 3)

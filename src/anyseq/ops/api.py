@@ -24,6 +24,7 @@ def attention(
     v: torch.Tensor,
     *,
     pattern: PatternLike = None,
+    key_mask: torch.Tensor | None = None,
     bias: torch.Tensor | Toeplitz | None = None,
     gain: torch.Tensor | Toeplitz | None = None,
     score_mod: ScoreMod | None = None,
@@ -46,6 +47,7 @@ def attention(
     v: torch.Tensor,
     *,
     pattern: PatternLike = None,
+    key_mask: torch.Tensor | None = None,
     bias: torch.Tensor | Toeplitz | None = None,
     gain: torch.Tensor | Toeplitz | None = None,
     score_mod: ScoreMod | None = None,
@@ -67,6 +69,7 @@ def attention(
     v: torch.Tensor,
     *,
     pattern: PatternLike = None,
+    key_mask: torch.Tensor | None = None,
     bias: torch.Tensor | Toeplitz | None = None,
     gain: torch.Tensor | Toeplitz | None = None,
     score_mod: ScoreMod | None = None,
@@ -87,6 +90,7 @@ def attention(
     0 and passes no gradient.
 
     pattern: a Pattern, a mask_mod(b, h, i, j), a bool tensor or a BlockMask.
+    key_mask: (B, M) bool, and-ed with the pattern: False for keys that are padding.
     bias, gain: added before, multiplied after the probability map; a tensor that broadcasts to
         (B, H, N, M), or a Toeplitz.
     score_mod, weight_mod: callables applied after bias, after gain.
@@ -110,6 +114,7 @@ def attention(
         k=k,
         v=v,
         mask_mod=None if pattern is None else resolve(pattern, span),
+        key_mask=_check_key_mask(key_mask, k),
         bias=_check_term("bias", bias, q, k),
         gain=_check_term("gain", gain, q, k),
         score_mod=score_mod,
@@ -155,6 +160,16 @@ def _check_mask(mask: torch.Tensor, full: tuple[int, int, int, int]) -> None:
             f"pattern: a mask of shape {shape}; expected (N, M) = {full[2:]}, or with heads and "
             f"batch before it: (B, H, N, M) = {full}"
         )
+
+
+def _check_key_mask(key_mask: torch.Tensor | None, k: torch.Tensor) -> torch.Tensor | None:
+    expected = (k.shape[0], k.shape[2])
+    if key_mask is not None and (key_mask.dtype != torch.bool or key_mask.shape != expected):
+        raise InvalidArgument(
+            f"key_mask of dtype {key_mask.dtype} and shape {tuple(key_mask.shape)}: expected bool "
+            f"of shape (B, M) = {expected}, True = may be seen"
+        )
+    return key_mask
 
 
 def _check_term(

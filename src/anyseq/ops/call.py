@@ -25,6 +25,7 @@ class Call:
     k: torch.Tensor
     v: torch.Tensor
     mask_mod: MaskMod | None
+    key_mask: torch.Tensor | None
     bias: torch.Tensor | Toeplitz | None
     gain: torch.Tensor | Toeplitz | None
     score_mod: ScoreMod | None

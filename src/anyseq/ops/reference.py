@@ -24,7 +24,7 @@ def attention(call: Call) -> tuple[torch.Tensor, torch.Tensor]:
 
     scores = call.q @ call.k.transpose(-1, -2) * call.scale
     if call.bias is not None:
-        scores = scores + _dense(call.bias, rows, columns)
+        scores = scores + _dense(call.bias, call)
     if call.score_mod is not None:
         scores = call.score_mod(scores, b, h, i, j)
     if call.mask_mod is not None:
@@ -32,19 +32,21 @@ def attention(call: Call) -> tuple[torch.Tensor, torch.Tensor]:
         if mask.dtype != torch.bool:
             raise InvalidArgument(f"pattern: a mask_mod that returns {mask.dtype}, expected bool")
         scores = scores.masked_fill(~mask, -torch.inf)
+    if call.key_mask is not None:
+        scores = scores.masked_fill(~call.key_mask[:, None, None, :], -torch.inf)
     if call.is_causal:
         scores = scores.masked_fill(j > i, -torch.inf)
 
     weights = call.prob_map(scores)
     if call.gain is not None:
-        weights = weights * _dense(call.gain, rows, columns)
+        weights = weights * _dense(call.gain, call)
     if call.weight_mod is not None:
         weights = call.weight_mod(weights, b, h, i, j)
     weights = dropout(weights, call.dropout_p)
     return weights @ call.v, scores.logsumexp(-1)
 
 
-def _dense(
-    term: torch.Tensor | Toeplitz, rows: torch.Tensor, columns: torch.Tensor
-) -> torch.Tensor:
-    return term.dense(rows, columns) if isinstance(term, Toeplitz) else term
+def _dense(term: torch.Tensor | Toeplitz, call: Call) -> torch.Tensor:
+    if isinstance(term, torch.Tensor):
+        return term
+    return term.dense(call.q.shape[-2], call.k.shape[-2], call.q_offset)

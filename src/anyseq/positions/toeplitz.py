@@ -26,13 +26,17 @@ class Toeplitz:
                 f"coefficients of shape {shape}: expected (heads, 2n-1), an odd number of offsets"
             )
 
-    def dense(self, rows: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
-        """(H, N, M): the entries for query indices `rows` (N,) and key indices `columns` (M,)."""
+    def dense(self, rows: int, columns: int, first_row: int = 0) -> torch.Tensor:
+        """(H, rows, columns): the entries of the queries first_row, first_row + 1, ..., and of the
+        keys 0, 1, ..."""
         reach = self.coefficients.shape[1] // 2
-        offset = rows[:, None] - columns[None, :]
-        if offset.numel() and int(offset.abs().max()) > reach:
+        furthest = max(first_row + rows - 1, columns - 1 - first_row)
+        if furthest > reach:
             raise InvalidArgument(
                 f"coefficients cover offsets up to {reach}, but the sequence has offset "
-                f"{int(offset.abs().max())}; give a table with more coefficients"
+                f"{furthest}; give a table with more coefficients"
             )
-        return self.coefficients[:, offset + reach]
+        device = self.coefficients.device
+        i = torch.arange(first_row, first_row + rows, device=device)
+        j = torch.arange(columns, device=device)
+        return self.coefficients[:, i[:, None] - j[None, :] + reach]
