@@ -12,7 +12,7 @@ from anyseq import errors, nn
 from anyseq.construct import FUNCTIONS as functions
 from anyseq.construct import Approximation, ErrorReport, Plan, Term, approximate, load, plan
 from anyseq.design import Design
-from anyseq.ops import attention
+from anyseq.ops import AttentionPlan, attention, attention_plan
 from anyseq.patterns import (
     BigBird,
     Blocks,
@@ -43,6 +43,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Absolute",
     "Approximation",
+    "AttentionPlan",
     "BigBird",
     "Blocks",
     "Causal",
@@ -75,6 +76,7 @@ __all__ = [
     "Window",
     "approximate",
     "attention",
+    "attention_plan",
     "errors",
     "functions",
     "load",

@@ -7,27 +7,36 @@ from dataclasses import dataclass
 
 import torch
 
-from anyseq.patterns import MaskMod
+from anyseq.errors import InvalidArgument
+from anyseq.patterns import MaskMod, Pattern
 from anyseq.positions import Toeplitz
-from anyseq.probability import ProbMap
+from anyseq.probability import ProbMap, Softmax
 
 ScoreMod = Callable[
     [torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor
 ]
 """(score or weight, batch, head, query index, key index) -> score or weight."""
 
+Term = torch.Tensor | Toeplitz
+
 
 @dataclass(frozen=True)
 class Call:
-    """q (B, H, N, D), k (B, H, M, D), v (B, H, M, E), and everything that acts on their scores."""
+    """q (B, H, N, D), k (B, G, M, D), v (B, G, M, E), G a divisor of H, and what acts on scores.
+
+    Who may look at whom: pattern; mask, bool with four axes of full size or 1; mask_mod, somebody's
+    function. Tensors as bias and gain have four such axes, too.
+    """
 
     q: torch.Tensor
     k: torch.Tensor
     v: torch.Tensor
+    pattern: Pattern | None
+    mask: torch.Tensor | None
     mask_mod: MaskMod | None
     key_mask: torch.Tensor | None
-    bias: torch.Tensor | Toeplitz | None
-    gain: torch.Tensor | Toeplitz | None
+    bias: Term | None
+    gain: Term | None
     score_mod: ScoreMod | None
     weight_mod: ScoreMod | None
     prob_map: ProbMap
@@ -37,11 +46,71 @@ class Call:
     q_offset: int
 
     @property
-    def rows(self) -> torch.Tensor:
-        """(N,) the positions of the queries."""
-        return torch.arange(self.q.shape[-2], device=self.q.device) + self.q_offset
+    def groups(self) -> int:
+        """Heads of q for each head of k and v."""
+        return self.q.shape[1] // self.k.shape[1]
 
     @property
-    def columns(self) -> torch.Tensor:
-        """(M,) the positions of the keys."""
-        return torch.arange(self.k.shape[-2], device=self.q.device)
+    def span(self) -> int:
+        """The length of the sequence that holds all queries and keys."""
+        return max(self.k.shape[2], self.q_offset + self.q.shape[2])
+
+    @property
+    def scores(self) -> int:
+        """The number of scores of the dense formula."""
+        return self.q.shape[0] * self.q.shape[1] * self.q.shape[2] * self.k.shape[2]
+
+    @property
+    def plain_softmax(self) -> bool:
+        """Whether the formula has no hooks and no other map: what the fast backends compute."""
+        return self.score_mod is None and self.weight_mod is None and self.prob_map == Softmax()
+
+    def indices(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+        """The four indices of a hook, shaped to broadcast over (B, H, N, M)."""
+        device = self.q.device
+        return (
+            torch.arange(self.q.shape[0], device=device)[:, None, None, None],
+            torch.arange(self.q.shape[1], device=device)[None, :, None, None],
+            torch.arange(self.q_offset, self.q_offset + self.q.shape[2], device=device)[:, None],
+            torch.arange(self.k.shape[2], device=device)[None, :],
+        )
+
+    def allowed(self) -> torch.Tensor | None:
+        """Who may look at whom, bool, broadcastable to (B, H, N, M); None if all may."""
+        b, h, i, j = self.indices()
+        allowed = self.mask
+        if self.pattern is not None:
+            pattern = self.pattern.at(self.span)(b, h, i, j)
+            allowed = pattern if allowed is None else allowed & pattern
+        if self.mask_mod is not None:
+            given = evaluated(self.mask_mod, b, h, i, j)
+            allowed = given if allowed is None else allowed & given
+        if self.key_mask is not None:
+            keys = self.key_mask[:, None, None, :]
+            allowed = keys if allowed is None else allowed & keys
+        if self.is_causal:
+            allowed = j <= i if allowed is None else allowed & (j <= i)
+        return allowed
+
+    def dense(self, term: Term) -> torch.Tensor:
+        """A bias or gain as a tensor that broadcasts to (B, H, N, M)."""
+        if isinstance(term, torch.Tensor):
+            return term
+        return term.dense(self.q.shape[2], self.k.shape[2], self.q_offset)
+
+
+def evaluated(
+    mask_mod: MaskMod, b: torch.Tensor, h: torch.Tensor, i: torch.Tensor, j: torch.Tensor
+) -> torch.Tensor:
+    """What somebody's mask_mod says, or an error that says what is wrong with it."""
+    try:
+        mask = mask_mod(b, h, i, j)
+    except (IndexError, RuntimeError, TypeError, ValueError) as problem:
+        raise InvalidArgument(
+            f"pattern: the mask_mod fails on index tensors b, h, i, j for {i.shape[-2]} queries "
+            f"and {j.shape[-1]} keys: {problem}"
+        ) from problem
+    if not isinstance(mask, torch.Tensor) or mask.dtype != torch.bool:
+        what = mask.dtype if isinstance(mask, torch.Tensor) else type(mask).__name__
+        raise InvalidArgument(f"pattern: a mask_mod that returns {what}, expected bool")
+    return mask

@@ -8,45 +8,31 @@ from __future__ import annotations
 import torch
 from torch.nn.functional import dropout
 
-from anyseq.errors import InvalidArgument
 from anyseq.ops.call import Call
-from anyseq.positions import Toeplitz
+
+
+def refusal(call: Call) -> str | None:
+    """Why this backend cannot do it: never."""
+    return None
 
 
 def attention(call: Call) -> tuple[torch.Tensor, torch.Tensor]:
     """(out (B, H, N, E), lse (B, H, N)); lse is the log-sum-exp of the masked scores."""
-    rows, columns = call.rows, call.columns
-    batch, heads = call.q.shape[:2]
-    # The four indices of a hook, shaped to broadcast over (B, H, N, M).
-    b = torch.arange(batch, device=rows.device)[:, None, None, None]
-    h = torch.arange(heads, device=rows.device)[None, :, None, None]
-    i, j = rows[:, None], columns[None, :]
-
-    scores = call.q @ call.k.transpose(-1, -2) * call.scale
+    k, v = (side.repeat_interleave(call.groups, dim=1) for side in (call.k, call.v))
+    indices = call.indices()
+    scores = call.q @ k.transpose(-1, -2) * call.scale
     if call.bias is not None:
-        scores = scores + _dense(call.bias, call)
+        scores = scores + call.dense(call.bias)
     if call.score_mod is not None:
-        scores = call.score_mod(scores, b, h, i, j)
-    if call.mask_mod is not None:
-        mask = call.mask_mod(b, h, i, j)
-        if mask.dtype != torch.bool:
-            raise InvalidArgument(f"pattern: a mask_mod that returns {mask.dtype}, expected bool")
-        scores = scores.masked_fill(~mask, -torch.inf)
-    if call.key_mask is not None:
-        scores = scores.masked_fill(~call.key_mask[:, None, None, :], -torch.inf)
-    if call.is_causal:
-        scores = scores.masked_fill(j > i, -torch.inf)
+        scores = call.score_mod(scores, *indices)
+    allowed = call.allowed()
+    if allowed is not None:
+        scores = scores.masked_fill(~allowed, -torch.inf)
 
     weights = call.prob_map(scores)
     if call.gain is not None:
-        weights = weights * _dense(call.gain, call)
+        weights = weights * call.dense(call.gain)
     if call.weight_mod is not None:
-        weights = call.weight_mod(weights, b, h, i, j)
+        weights = call.weight_mod(weights, *indices)
     weights = dropout(weights, call.dropout_p)
-    return weights @ call.v, scores.logsumexp(-1)
-
-
-def _dense(term: torch.Tensor | Toeplitz, call: Call) -> torch.Tensor:
-    if isinstance(term, torch.Tensor):
-        return term
-    return term.dense(call.q.shape[-2], call.k.shape[-2], call.q_offset)
+    return weights.to(v.dtype) @ v, scores.logsumexp(-1)

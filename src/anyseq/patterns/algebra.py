@@ -54,6 +54,10 @@ class _Combination(Pattern):
     def natural_length(self) -> int | None:
         return next((p.natural_length for p in self.parts if p.natural_length), None)
 
+    @property
+    def grain(self) -> int:
+        return min(part.grain for part in self.parts)
+
     def offsets(self, n: int) -> torch.Tensor | None:
         parts = [part.offsets(n) for part in self.parts]
         return None if any(part is None for part in parts) else reduce(type(self).operator, parts)
@@ -102,6 +106,10 @@ class Complement(Pattern):
     @property
     def natural_length(self) -> int | None:
         return self.part.natural_length
+
+    @property
+    def grain(self) -> int:
+        return self.part.grain
 
     def offsets(self, n: int) -> torch.Tensor | None:
         offsets = self.part.offsets(n)

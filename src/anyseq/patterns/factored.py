@@ -50,8 +50,7 @@ class Summary(Pattern):
         return lambda b, h, i, j: (i == j) | (j % self.size == self.size - 1) | (j == n - 1)
 
     def blocks(self, n: int, size: int) -> BlockBounds:
-        index = torch.arange(n)
-        last = (index % self.size == self.size - 1) | (index == n - 1)
+        last = self.lasts(n)
         count = torch.nn.functional.pad(last, (0, -n % size)).view(-1, size).sum(1)
         blocks = len(count)
         some = (count > 0).expand(blocks, blocks) | torch.eye(blocks, dtype=torch.bool)
@@ -61,6 +60,11 @@ class Summary(Pattern):
         # on the diagonal the tokens themselves may fill what is missing: only in blocks of one
         alone = torch.eye(blocks, dtype=torch.bool) & (length == 1)
         return BlockBounds.exact(some, full | alone)
+
+    def lasts(self, n: int) -> torch.Tensor:
+        """(n,) bool: which tokens are the last of their block."""
+        index = torch.arange(n)
+        return (index % self.size == self.size - 1) | (index == n - 1)
 
 
 @dataclass(frozen=True)

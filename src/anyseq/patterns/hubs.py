@@ -30,19 +30,19 @@ class Global(Pattern):
             raise InvalidArgument(f"tokens={self.tokens!r}: expected a tuple of positions")
 
     def at(self, n: int) -> MaskMod:
-        hub = self._hubs(n)
+        hub = self.hubs(n)
         return lambda b, h, i, j: hub.to(i.device)[i] | hub.to(j.device)[j]
 
     def blocks(self, n: int, size: int) -> BlockBounds:
-        hub = torch.nn.functional.pad(self._hubs(n), (0, -n % size)).view(-1, size)
+        hub = torch.nn.functional.pad(self.hubs(n), (0, -n % size)).view(-1, size)
         some = hub.any(1)
         length = (torch.arange(hub.numel()).view(-1, size) < n).sum(1)
         full = hub.sum(1) == length
         # a block is full where all of its rows, or all of its columns, are hubs
         return BlockBounds.exact(some[:, None] | some[None, :], full[:, None] | full[None, :])
 
-    def _hubs(self, n: int) -> torch.Tensor:
-        """(n,) bool."""
+    def hubs(self, n: int) -> torch.Tensor:
+        """(n,) bool: which tokens see all."""
         for token in self.tokens:
             if not -n <= token < n:
                 raise InvalidArgument(f"tokens: position {token} in a sequence of {n} tokens")

@@ -98,6 +98,11 @@ class Pattern(ABC):
         """The only number of tokens it fits, or None if it fits any."""
         return None
 
+    @property
+    def grain(self) -> int:
+        """The size of blocks in which the mask is best cut up."""
+        return 64
+
     def edges(self, n: int) -> torch.Tensor:
         """(2, E) int64: the pairs (i, j) with i looking at j, sorted by i, then j."""
         at_least_one("n", n)

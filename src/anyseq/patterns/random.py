@@ -71,6 +71,10 @@ class BigBird(Pattern):
         allowed = self._allowed(n)
         return lambda b, h, i, j: allowed.to(i.device)[i // self.block, j // self.block]
 
+    @property
+    def grain(self) -> int:
+        return min(max(self.block, 16), 128)
+
     def blocks(self, n: int, size: int) -> BlockBounds:
         # A block of that size is empty, or full, if all of our blocks under it are: count them.
         cells = self._allowed(n).long()

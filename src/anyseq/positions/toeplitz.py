@@ -29,14 +29,21 @@ class Toeplitz:
     def dense(self, rows: int, columns: int, first_row: int = 0) -> torch.Tensor:
         """(H, rows, columns): the entries of the queries first_row, first_row + 1, ..., and of the
         keys 0, 1, ..."""
+        self.check_reach(rows, columns, first_row)
         reach = self.coefficients.shape[1] // 2
-        furthest = max(first_row + rows - 1, columns - 1 - first_row)
-        if furthest > reach:
-            raise InvalidArgument(
-                f"coefficients cover offsets up to {reach}, but the sequence has offset "
-                f"{furthest}; give a table with more coefficients"
-            )
         device = self.coefficients.device
         i = torch.arange(first_row, first_row + rows, device=device)
         j = torch.arange(columns, device=device)
         return self.coefficients[:, i[:, None] - j[None, :] + reach]
+
+    def check_reach(
+        self, rows: int, columns: int, first_row: int, name: str = "coefficients"
+    ) -> None:
+        """An error, unless the table has all offsets of these queries and keys."""
+        reach = self.coefficients.shape[1] // 2
+        furthest = max(first_row + rows - 1, columns - 1 - first_row)
+        if furthest > reach:
+            raise InvalidArgument(
+                f"{name}: the Toeplitz table covers offsets up to {reach}, but the sequence has "
+                f"offset {furthest}; give a table with more coefficients"
+            )

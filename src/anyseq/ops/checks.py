@@ -1,0 +1,188 @@
+"""Every way in which a call can be wrong, with an error that says so."""
+
+from __future__ import annotations
+
+import torch
+
+from anyseq.base import finite, whole
+from anyseq.errors import InvalidArgument
+from anyseq.ops.call import Call, ScoreMod, Term
+from anyseq.patterns import FromMask, MaskMod, Pattern, PatternLike, resolve
+from anyseq.positions import Toeplitz
+from anyseq.probability import ProbMap, resolve_prob_map
+
+
+def checked(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    *,
+    pattern: PatternLike = None,
+    key_mask: torch.Tensor | None = None,
+    bias: Term | None = None,
+    gain: Term | None = None,
+    score_mod: ScoreMod | None = None,
+    weight_mod: ScoreMod | None = None,
+    prob_map: str | ProbMap = "softmax",
+    scale: float | None = None,
+    is_causal: bool = False,
+    enable_gqa: bool = False,
+    dropout_p: float = 0.0,
+    q_offset: int = 0,
+) -> Call:
+    """The call, if its arguments fit together; they are those of `attention`."""
+    _check_shapes(q, k, v, enable_gqa)
+    whole("q_offset", q_offset)
+    if not 0.0 <= finite("dropout_p", dropout_p) < 1.0:
+        raise InvalidArgument(f"dropout_p={dropout_p!r}: expected a number in [0, 1)")
+    full = (q.shape[0], q.shape[1], q.shape[2], k.shape[2])
+    named, mask, mask_mod = _who(pattern, full, max(full[3], q_offset + full[2]))
+    return Call(
+        q=q,
+        k=k,
+        v=v,
+        pattern=named,
+        mask=mask,
+        mask_mod=mask_mod,
+        key_mask=_check_key_mask(key_mask, k),
+        bias=_check_term("bias", bias, full, q, q_offset),
+        gain=_check_term("gain", gain, full, q, q_offset),
+        score_mod=score_mod,
+        weight_mod=weight_mod,
+        prob_map=resolve_prob_map(prob_map),
+        scale=q.shape[3] ** -0.5 if scale is None else finite("scale", scale),
+        is_causal=is_causal,
+        dropout_p=dropout_p,
+        q_offset=q_offset,
+    )
+
+
+def check_result(call: Call, out: torch.Tensor) -> None:
+    """A NaN in the output is an error that names the argument it came from. On an accelerator, and
+    in a compiled graph, nobody looks: it would cost a synchronisation, or the graph."""
+    if torch.compiler.is_compiling() or out.device.type != "cpu" or not bool(out.isnan().any()):
+        return
+    given = {"q": call.q, "k": call.k, "v": call.v, "bias": call.bias, "gain": call.gain}
+    for name, term in given.items():
+        values = term.coefficients if isinstance(term, Toeplitz) else term
+        if values is None:
+            continue
+        for what, found in (("NaN", values.isnan()), ("inf", values == torch.inf)):
+            if bool(found.any()):
+                places = found.nonzero()
+                raise InvalidArgument(
+                    f"{name} holds {what} at {tuple(places[0].tolist())}, {len(places)} in all: "
+                    "expected finite numbers"
+                )
+    raise InvalidArgument(
+        f"the output holds NaN although no input does: the scores overflow {call.q.dtype}, or a "
+        "hook gave NaN; use smaller inputs, a smaller scale or float64"
+    )
+
+
+def _check_shapes(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, enable_gqa: bool) -> None:
+    sides = {"q": q, "k": k, "v": v}
+    if not all(isinstance(side, torch.Tensor) for side in sides.values()):
+        kinds = ", ".join(f"{name} {type(side).__name__}" for name, side in sides.items())
+        raise InvalidArgument(f"{kinds}: expected a tensor each")
+    if q.ndim != 4 or k.ndim != 4 or v.ndim != 4:
+        raise InvalidArgument(f"{_shapes(sides)}: expected (batch, heads, tokens, features) each")
+    if q.shape[0] != k.shape[0] or k.shape[:3] != v.shape[:3] or q.shape[3] != k.shape[3]:
+        raise InvalidArgument(
+            f"{_shapes(sides)}: expected q (B, H, N, D), k (B, H, M, D), v (B, H, M, E) with equal "
+            "B, M, D"
+        )
+    if q.shape[1] != k.shape[1] and not (enable_gqa and q.shape[1] % k.shape[1] == 0):
+        raise InvalidArgument(
+            f"{_shapes(sides)}: q has {q.shape[1]} heads, k and v have {k.shape[1]}; expected "
+            "equal numbers, or enable_gqa=True and a divisor"
+        )
+    if not q.dtype == k.dtype == v.dtype or not q.dtype.is_floating_point:
+        raise InvalidArgument(
+            f"q {q.dtype}, k {k.dtype}, v {v.dtype}: expected one floating-point dtype"
+        )
+    if not q.device == k.device == v.device:
+        raise InvalidArgument(f"q on {q.device}, k on {k.device}, v on {v.device}: expected one")
+
+
+def _shapes(sides: dict[str, torch.Tensor]) -> str:
+    return ", ".join(f"{name} {tuple(side.shape)}" for name, side in sides.items())
+
+
+def _who(
+    pattern: PatternLike, full: tuple[int, int, int, int], span: int
+) -> tuple[Pattern | None, torch.Tensor | None, MaskMod | None]:
+    """Who may look at whom: as a Pattern, a mask with four axes, or a function; or nothing said."""
+    if pattern is None:
+        return None, None, None
+    if isinstance(pattern, Pattern):
+        length = pattern.natural_length
+        if length is not None and length != span:
+            raise InvalidArgument(
+                f"pattern: {type(pattern).__name__} fits {length} tokens, the sequence has {span}"
+            )
+        return pattern, None, None
+    mask_mod = resolve(pattern, span)
+    if isinstance(pattern, torch.Tensor):
+        _check_mask(pattern, full)
+        return None, _four_axes(pattern), None
+    if getattr(pattern, "shape", (0,))[:2] == (1, 1):
+        return FromMask(pattern), None, None  # a BlockMask that is the same for all rows and heads
+    return None, None, mask_mod
+
+
+def _check_mask(mask: torch.Tensor, full: tuple[int, int, int, int]) -> None:
+    """A mask tensor has all its rows and columns; batch and heads may be 1, or missing."""
+    shape = tuple(mask.shape)
+    if shape[-2:] != full[2:] or not _broadcasts(shape, full):
+        raise InvalidArgument(
+            f"pattern: a mask of shape {shape}; expected (N, M) = {full[2:]}, or with heads and "
+            f"batch before it: (B, H, N, M) = {full}"
+        )
+
+
+def _check_key_mask(key_mask: torch.Tensor | None, k: torch.Tensor) -> torch.Tensor | None:
+    expected = (k.shape[0], k.shape[2])
+    if key_mask is not None and (key_mask.dtype != torch.bool or key_mask.shape != expected):
+        raise InvalidArgument(
+            f"key_mask of dtype {key_mask.dtype} and shape {tuple(key_mask.shape)}: expected bool "
+            f"of shape (B, M) = {expected}, True = may be seen"
+        )
+    return key_mask
+
+
+def _check_term(
+    name: str, term: Term | None, full: tuple[int, int, int, int], q: torch.Tensor, q_offset: int
+) -> Term | None:
+    if term is None:
+        return None
+    values = term.coefficients if isinstance(term, Toeplitz) else term
+    if not isinstance(values, torch.Tensor) or not values.dtype.is_floating_point:
+        what = values.dtype if isinstance(values, torch.Tensor) else type(term).__name__
+        raise InvalidArgument(f"{name}: {what}, expected a floating-point tensor or a Toeplitz")
+    if values.device != q.device:
+        raise InvalidArgument(f"{name} on {values.device}, q on {q.device}: expected one device")
+    if isinstance(term, Toeplitz):
+        if len(values) not in (1, full[1]):
+            raise InvalidArgument(
+                f"{name}: Toeplitz of {len(values)} heads, expected 1 or {full[1]}"
+            )
+        term.check_reach(full[2], full[3], q_offset, name)
+        return term
+    if not _broadcasts(tuple(values.shape), full):
+        raise InvalidArgument(
+            f"{name} of shape {tuple(values.shape)}: expected one that broadcasts to "
+            f"(B, H, N, M) = {full}"
+        )
+    return _four_axes(values)
+
+
+def _broadcasts(shape: tuple[int, ...], full: tuple[int, ...]) -> bool:
+    if len(shape) > len(full):
+        return False
+    ends = zip(reversed(shape), reversed(full), strict=False)
+    return all(size in (1, whole_size) for size, whole_size in ends)
+
+
+def _four_axes(given: torch.Tensor) -> torch.Tensor:
+    return given.reshape((1,) * (4 - given.ndim) + tuple(given.shape))

@@ -1,0 +1,98 @@
+"""Which backend `auto` takes, and why.
+
+The costs are measured by `anyseq bench attention`, forward and backward, and told in nanoseconds a
+score (one head, D = 64). Only their ratios matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+import torch
+
+from anyseq.ops import block, flex, reference, sdpa, tiled
+from anyseq.ops.call import Call
+from anyseq.ops.tiles import covered_scores
+from anyseq.patterns import Causal, Full
+
+BACKENDS: Mapping[str, Any] = MappingProxyType(
+    {"reference": reference, "block": block, "tiled": tiled, "sdpa": sdpa, "flex": flex}
+)
+
+_SDPA, _SDPA_MASKED, _TILES = 5.0, 7.0, 6.5
+_TILES_RUN = 60_000.0  # ns for a run of tiles of one head
+_FEW = 1 << 16  # scores of a head: too few for a choice to matter
+_KEPT = 1 << 24  # scores of the formula that may be kept for the backward pass
+
+
+@dataclass(frozen=True)
+class AttentionPlan:
+    """What `attention` does with the same arguments.
+
+    backend, reason: the one it takes, and why. scores: how many it computes; dense_scores: how many
+    the formula has. refused: the backends that cannot do it, each with the reason.
+    """
+
+    backend: str
+    reason: str
+    scores: int
+    dense_scores: int
+    refused: Mapping[str, str]
+
+    def __str__(self) -> str:
+        share = self.scores / max(1, self.dense_scores)
+        lines = [
+            f"{self.backend}: {self.reason}",
+            f"computes {self.scores:,} of {self.dense_scores:,} scores ({share:.1%})",
+        ]
+        lines += [f"not {name}: {reason}" for name, reason in self.refused.items()]
+        return "\n".join(lines)
+
+
+def refusals(call: Call, return_lse: bool) -> dict[str, str]:
+    """The backends that cannot do it, each with the reason."""
+    found = {name: backend.refusal(call) for name, backend in BACKENDS.items()}
+    if return_lse and found["sdpa"] is None:
+        found["sdpa"] = "it keeps the log-sum-exp to itself, so no return_lse"
+    return {name: reason for name, reason in found.items() if reason is not None}
+
+
+def choose(call: Call, return_lse: bool) -> tuple[str, str]:
+    """The backend for `auto`, and the reason."""
+    if torch.compiler.is_exporting():
+        return "reference", "an exported graph holds the plain formula"
+    if not call.plain_softmax:
+        if call.scores <= _KEPT:
+            return "reference", "a hook or another map than softmax: the formula"
+        return "tiled", "a hook or another map than softmax: the formula, some rows at a time"
+    only_tiles = call.gain is not None or return_lse
+    if torch.compiler.is_compiling():
+        return _choose_compiled(call, only_tiles)
+    if call.q.device.type != "cpu" and flex.refusal(call) is None and _masked_or_gained(call):
+        return "flex", "a pattern or a gain on an accelerator"
+    masked = call.mask is not None or call.mask_mod is not None
+    sparse = call.pattern not in (None, Full(), Causal()) and not masked
+    if not only_tiles and (not sparse or call.q.shape[2] * call.k.shape[2] <= _FEW):
+        return "sdpa", "dense, or short" if not sparse else "short: the dense kernel is as quick"
+    dense_name = "tiled" if only_tiles else "sdpa"
+    if not sparse:
+        return dense_name, "a gain or the log-sum-exp with a dense mask"
+    scores, runs = covered_scores(call)
+    sparse_time = scores * _TILES + runs * _TILES_RUN
+    dense_time = call.scores * (_TILES if only_tiles else _SDPA_MASKED)
+    times = f"about {sparse_time / 1e6:.3g} ms in tiles, {dense_time / 1e6:.3g} ms dense"
+    return ("block" if sparse_time < dense_time else dense_name), times
+
+
+def _choose_compiled(call: Call, only_tiles: bool) -> tuple[str, str]:
+    """Without a look at the lengths: one graph is to serve many."""
+    if call.pattern not in (None, Full(), Causal()) and call.mask is None and call.mask_mod is None:
+        return "block", "a pattern in a compiled graph"
+    return ("tiled", "a gain or the log-sum-exp") if only_tiles else ("sdpa", "dense")
+
+
+def _masked_or_gained(call: Call) -> bool:
+    return call.pattern is not None or call.mask_mod is not None or call.gain is not None

@@ -1,0 +1,156 @@
+"""torch's FlexAttention: forward anywhere, backward on a GPU.
+
+A gain C has no hook there. With S the masked scores and lse their log-sum-exp,
+
+    (softmax(S) ∘ C) v = out₊ exp(lse₊ - lse) - out₋ exp(lse₋ - lse),
+
+where out± and lse± are those of the scores S + log max(±C, 0).
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import torch
+
+from anyseq.ops.call import Call, ScoreMod, Term
+from anyseq.patterns import Causal, resolve
+from anyseq.positions import Toeplitz
+from anyseq.probability import Softmax
+
+Entry = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
+
+
+def refusal(call: Call) -> str | None:
+    """Why this backend cannot do it, or None."""
+    if call.prob_map != Softmax():
+        return "it computes softmax only"
+    if call.weight_mod is not None:
+        return "it has no hook after the softmax; a gain is possible, a weight_mod is not"
+    if call.dropout_p > 0:
+        return "it has no dropout"
+    if call.q.device.type == "cpu":
+        if torch.is_grad_enabled() and any(t.requires_grad for t in _tensors(call)):
+            return "FlexAttention has no backward pass on the CPU"
+        if shutil.which("g++") is None and shutil.which("clang++") is None:
+            return "FlexAttention on the CPU needs a C++ compiler, and none is installed"
+    return None
+
+
+def attention(call: Call) -> tuple[torch.Tensor, torch.Tensor]:
+    """(out (B, H, N, E), lse (B, H, N))."""
+    block_mask, before = _block_mask(call), _score_mod(call)
+    out, lse = _run(call, before, block_mask)
+    if call.gain is None:
+        return out, lse
+    entry = _entry(call.gain, call.q_offset)
+    total = torch.zeros_like(out)
+    for sign in (1.0, -1.0):
+        part, part_lse = _run(call, _with_log(before, entry, sign), block_mask)
+        # Rows without a weight of this sign have lse± = -inf, and lse = -inf if they see nothing.
+        share = (part_lse - lse.masked_fill(lse == -torch.inf, 0.0)).exp()
+        total = total + sign * part * share[..., None].to(part.dtype)
+    return total, lse
+
+
+def _run(
+    call: Call, score_mod: ScoreMod | None, block_mask: Any
+) -> tuple[torch.Tensor, torch.Tensor]:
+    from torch.nn.attention.flex_attention import AuxRequest
+
+    out, aux = _compiled()(
+        call.q,
+        call.k,
+        call.v,
+        score_mod=score_mod,
+        block_mask=block_mask,
+        scale=call.scale,
+        enable_gqa=call.groups > 1,
+        return_aux=AuxRequest(lse=True),
+    )
+    return out, aux.lse
+
+
+@lru_cache(maxsize=1)
+def _compiled() -> Callable[..., Any]:
+    from torch.nn.attention.flex_attention import flex_attention
+
+    compiled: Callable[..., Any] = torch.compile(flex_attention, dynamic=False)
+    return compiled
+
+
+def _block_mask(call: Call) -> Any:
+    """The blocks to visit; None for all."""
+    from torch.nn.attention.flex_attention import create_block_mask
+
+    queries, keys = call.q.shape[2], call.k.shape[2]
+    apart = call.mask is None and call.mask_mod is None and call.key_mask is None
+    if call.pattern is not None and apart and call.q_offset == 0 and queries == keys:
+        pattern = call.pattern & Causal() if call.is_causal else call.pattern
+        return pattern.block_mask(keys, heads=call.q.shape[1]).to(call.q.device)
+    allowed = call.allowed()
+    if allowed is None:
+        return None
+    # Anything else is looked up in the mask itself.
+    mask_mod = resolve(allowed.expand(*allowed.shape[:-2], queries, keys), keys)
+    batch, heads = call.q.shape[:2]
+    return create_block_mask(mask_mod, batch, heads, queries, keys, device=call.q.device)
+
+
+def _score_mod(call: Call) -> ScoreMod | None:
+    """The bias, then the caller's hook; a hook is told positions, FlexAttention counts rows."""
+    bias = None if call.bias is None else _entry(call.bias, call.q_offset)
+    hook, q_offset = call.score_mod, call.q_offset
+    if bias is None and hook is None:
+        return None
+
+    def score_mod(
+        score: torch.Tensor, b: torch.Tensor, h: torch.Tensor, i: torch.Tensor, j: torch.Tensor
+    ) -> torch.Tensor:
+        if bias is not None:
+            score = score + bias(b, h, i, j)
+        return score if hook is None else hook(score, b, h, i + q_offset, j)
+
+    return score_mod
+
+
+def _with_log(before: ScoreMod | None, entry: Entry, sign: float) -> ScoreMod:
+    """The scores S + log max(±C, 0)."""
+
+    def score_mod(
+        score: torch.Tensor, b: torch.Tensor, h: torch.Tensor, i: torch.Tensor, j: torch.Tensor
+    ) -> torch.Tensor:
+        if before is not None:
+            score = before(score, b, h, i, j)
+        return score + torch.log(torch.clamp(sign * entry(b, h, i, j), min=0.0))
+
+    return score_mod
+
+
+def _entry(term: Term, q_offset: int) -> Entry:
+    """(b, h, row, column) -> the entry of a bias or gain there."""
+    if isinstance(term, Toeplitz):
+        table, reach = term.coefficients, term.coefficients.shape[1] // 2
+        shared = len(table) == 1
+        return lambda b, h, i, j: table[h * 0 if shared else h, i + q_offset - j + reach]
+    shape = term.shape
+
+    def entry(b: torch.Tensor, h: torch.Tensor, i: torch.Tensor, j: torch.Tensor) -> torch.Tensor:
+        places = (b, h, i, j)
+        return term[
+            tuple(at * 0 if size == 1 else at for at, size in zip(places, shape, strict=True))
+        ]
+
+    return entry
+
+
+def _tensors(call: Call) -> list[torch.Tensor]:
+    terms = [
+        term.coefficients if isinstance(term, Toeplitz) else term
+        for term in (call.bias, call.gain)
+        if term is not None
+    ]
+    return [call.q, call.k, call.v, *terms]

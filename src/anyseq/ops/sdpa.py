@@ -1,0 +1,99 @@
+"""torch's scaled_dot_product_attention, with the mask and the bias as one dense tensor."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import torch
+from torch.nn.functional import scaled_dot_product_attention
+
+from anyseq.ops.call import Call
+from anyseq.patterns import Causal, Full, Pattern
+
+_KEPT = 1 << 20  # entries of a mask that is kept for the next call
+
+
+def refusal(call: Call) -> str | None:
+    """Why this backend cannot do it, or None."""
+    if not call.plain_softmax:
+        return "it computes softmax without score_mod and weight_mod"
+    if call.gain is not None:
+        return "it has nothing after the softmax, so no gain"
+    return None
+
+
+def attention(call: Call) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """(out (B, H, N, E), None): the log-sum-exp stays inside."""
+    mask, empty, causal = _mask(call)
+    out = scaled_dot_product_attention(
+        call.q,
+        call.k,
+        call.v,
+        attn_mask=mask,
+        dropout_p=call.dropout_p,
+        is_causal=causal,
+        scale=call.scale,
+        enable_gqa=call.groups > 1,
+    )
+    return (out if empty is None else out.masked_fill(empty, 0.0)), None
+
+
+def _mask(call: Call) -> tuple[torch.Tensor | None, torch.Tensor | None, bool]:
+    """The mask to add, which rows see nothing, and whether torch is to mask causally itself."""
+    simple = call.pattern in (None, Full(), Causal()) and call.mask is None
+    simple = simple and call.mask_mod is None and call.key_mask is None and call.bias is None
+    causal = call.is_causal or call.pattern == Causal()
+    if simple and not causal:
+        return None, None, False
+    if simple and call.q_offset == 0 and call.q.shape[2] == call.k.shape[2]:
+        return None, None, True
+    penalty: torch.Tensor | None
+    empty: torch.Tensor | None
+    named = call.mask is None and call.mask_mod is None and call.key_mask is None
+    if named and call.span**2 <= _KEPT:
+        penalty, empty = _kept(
+            call.pattern,
+            call.is_causal,
+            call.q.shape[1],
+            (call.q_offset, call.q.shape[2], call.k.shape[2]),
+            call.q.dtype,
+            call.q.device,
+        )
+    else:
+        allowed = call.allowed()
+        penalty, empty = (None, None) if allowed is None else _penalty(allowed, call.q.dtype)
+    if call.bias is not None:
+        bias = call.dense(call.bias).to(call.q.dtype)
+        penalty = bias if penalty is None else bias + penalty
+    return penalty, empty, False
+
+
+@lru_cache(maxsize=32)
+def _kept(
+    pattern: Pattern | None,
+    is_causal: bool,
+    heads: int,
+    sizes: tuple[int, int, int],
+    dtype: torch.dtype,
+    device: torch.device,
+) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """The mask of a pattern to add, and the rows that see nothing."""
+    q_offset, queries, keys = sizes
+    h = torch.arange(heads, device=device)[:, None, None]
+    i = torch.arange(q_offset, q_offset + queries, device=device)[:, None]
+    j = torch.arange(keys, device=device)[None, :]
+    allowed = torch.ones(queries, keys, dtype=torch.bool, device=device)
+    if pattern is not None:
+        span = max(keys, q_offset + queries)
+        allowed = pattern.at(span)(torch.zeros_like(h), h, i, j)
+    if is_causal:
+        allowed = allowed & (j <= i)
+    return _penalty(allowed.expand(*allowed.shape[:-2], queries, keys), dtype)
+
+
+def _penalty(allowed: torch.Tensor, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """0 where allowed, -inf elsewhere; a row that sees nothing is let see all, and told of."""
+    empty = ~allowed.any(-1, keepdim=True)
+    penalty = torch.zeros(allowed.shape, dtype=dtype, device=allowed.device)
+    penalty.masked_fill_(~(allowed | empty), -torch.inf)
+    return penalty, empty if bool(empty.any()) else None

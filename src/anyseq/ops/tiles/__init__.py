@@ -1,0 +1,5 @@
+"""Attention in tiles: layouts of patterns, and the kernel that runs them."""
+
+from anyseq.ops.tiles.run import covered_scores, run_tiles
+
+__all__ = ["covered_scores", "run_tiles"]

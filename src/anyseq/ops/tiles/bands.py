@@ -1,0 +1,104 @@
+"""Tiles for masks that depend on the offset i - j only, and for squares along the diagonal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from anyseq.ops.tiles.layout import Pass, Run, joined
+
+_HEIGHTS = (16, 32, 64, 128)
+_OVERHEAD = 6.0  # a score in a tile of h rows costs 1 + 6/h of one in a very high tile: measured
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Queries at the positions q_offset, ..., q_offset + queries - 1, keys at 0, ..., keys - 1."""
+
+    queries: int
+    keys: int
+    q_offset: int
+
+    @property
+    def span(self) -> int:
+        """The length of the sequence that holds them all."""
+        return max(self.keys, self.q_offset + self.queries)
+
+
+def bands(offsets: torch.Tensor, sizes: Sizes) -> list[Pass]:
+    """A pass for each interval of allowed offsets; offsets (2·span-1,) bool: 1-span, ..., span-1.
+
+    With s the greatest common divisor of the allowed offsets, the positions of equal residue mod s
+    form a shorter sequence each, in which offsets are divided by s.
+    """
+    allowed = offsets.nonzero()[:, 0].numpy() - (sizes.span - 1)
+    # Offsets that no pair has need no tiles.
+    low, high = sizes.q_offset - sizes.keys, sizes.q_offset + sizes.queries
+    allowed = allowed[(low < allowed) & (allowed < high)]
+    if not len(allowed):
+        return []
+    step = int(np.gcd.reduce(allowed)) or 1
+    shifts = allowed // step
+    borders = np.flatnonzero(np.diff(shifts) > _HEIGHTS[-1]) + 1
+    return [_band(int(some[0]), int(some[-1]), step, sizes) for some in np.split(shifts, borders)]
+
+
+def squares(lengths: Iterable[int], sizes: Sizes) -> Pass:
+    """Every position with those of its own stretch; the stretches, of the given lengths, follow one
+    another from position 0."""
+    tiles, first = [], 0
+    begin, end = sizes.q_offset, sizes.q_offset + sizes.queries
+    for length in lengths:
+        last = first + length
+        i_first, i_last, j_last = max(first, begin), min(last, end), min(last, sizes.keys)
+        height = _best_height(j_last - first, i_last - i_first)
+        for i in range(i_first, i_last, max(1, height)):
+            if first < j_last:
+                tile = Run(i - begin, first, min(height, i_last - i), j_last - first)
+                tiles.append((tile, i - first))
+        first = last
+    return in_order(joined(tiles), sizes)
+
+
+def in_order(runs: tuple[Run, ...], sizes: Sizes) -> Pass:
+    """A pass over all queries and keys as they stand."""
+    rows, columns = torch.arange(sizes.queries), torch.arange(sizes.keys)
+    return Pass(runs, rows, columns, picks_rows=False, picks_columns=False)
+
+
+def _band(low: int, high: int, step: int, sizes: Sizes) -> Pass:
+    """All pairs of equal residue mod step with low <= (i - j) / step <= high."""
+    rows, columns, tiles = [], [], []
+    height = _best_height(high - low, -(-sizes.queries // step))
+    row, column = 0, 0
+    for residue in range(step):
+        # The positions residue + step·a: queries have first <= a < last, keys 0 <= a < end.
+        first = max(0, -(-(sizes.q_offset - residue) // step))
+        last = max(first, -(-(sizes.q_offset + sizes.queries - residue) // step))
+        end = max(0, -(-(sizes.keys - residue) // step))
+        for turn, a in enumerate(range(first, last, height)):
+            bottom = min(a + height, last)
+            left, right = max(0, a - high), min(end, bottom - low)
+            if left < right:
+                tile = Run(row + a - first, column + left, bottom - a, right - left)
+                tiles.append((turn, residue, tile, (a - left) * step))
+        rows.append(torch.arange(first, last) * step + residue - sizes.q_offset)
+        columns.append(torch.arange(end) * step + residue)
+        row, column = row + last - first, column + end
+    # Neighbours may be alike within a sequence, or from one sequence to the next.
+    within = joined((tile, offset) for _, _, tile, offset in tiles)
+    across = joined((tile, offset) for _, _, tile, offset in sorted(tiles, key=lambda t: t[:2]))
+    runs = min(within, across, key=len)
+    if step == 1:
+        return in_order(runs, sizes)
+    return Pass(runs, torch.cat(rows), torch.cat(columns))
+
+
+def _best_height(reach: int, rows: int) -> int:
+    """The tile height for which rows x (reach + height) scores take the least time."""
+    if rows <= _HEIGHTS[-1]:
+        return rows
+    return min(_HEIGHTS, key=lambda height: (reach + height) * (1 + _OVERHEAD / height))

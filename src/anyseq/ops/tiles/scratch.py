@@ -1,0 +1,23 @@
+"""Working memory that is used again and again."""
+
+from __future__ import annotations
+
+from math import prod
+
+import torch
+
+
+class Scratch:
+    """Named arrays. To ask the system for fresh memory would cost as much as the arithmetic."""
+
+    def __init__(self, like: torch.Tensor) -> None:
+        self._like = like
+        self._held: dict[str, torch.Tensor] = {}
+
+    def take(self, name: str, *shape: int) -> torch.Tensor:
+        """An array of that shape, with whatever it held before."""
+        size = prod(shape)
+        held = self._held.get(name)
+        if held is None or held.numel() < size:
+            held = self._held[name] = self._like.new_empty(size)
+        return held[:size].view(shape)
