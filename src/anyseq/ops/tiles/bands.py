@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -79,8 +79,7 @@ def _band(low: int, high: int, step: int, sizes: Sizes) -> Pass:
         first = max(0, -(-(sizes.q_offset - residue) // step))
         last = max(first, -(-(sizes.q_offset + sizes.queries - residue) // step))
         end = max(0, -(-(sizes.keys - residue) // step))
-        for turn, a in enumerate(range(first, last, height)):
-            bottom = min(a + height, last)
+        for turn, (a, bottom) in enumerate(_cuts(first, last, high, end + low, height)):
             left, right = max(0, a - high), min(end, bottom - low)
             if left < right:
                 tile = Run(row + a - first, column + left, bottom - a, right - left)
@@ -95,6 +94,20 @@ def _band(low: int, high: int, step: int, sizes: Sizes) -> Pass:
     if step == 1:
         return in_order(runs, sizes)
     return Pass(runs, torch.cat(rows), torch.cat(columns))
+
+
+def _cuts(first: int, last: int, full: int, thin: int, height: int) -> Iterator[tuple[int, int]]:
+    """Tiles of the rows first, ..., last - 1, as (first row, row after the last one).
+
+    Rows full, ..., thin - 1 see the whole width of the band and get equal tiles. The rows before and
+    after them see less, each tile something else: fewer and higher tiles are better there.
+    """
+    tallest = _HEIGHTS[-1]
+    full = min(max(first, full), last)
+    thin = full + (max(full, min(thin, last)) - full) // height * height
+    for start, stop, step in ((first, full, tallest), (full, thin, height), (thin, last, tallest)):
+        for row in range(start, stop, step):
+            yield row, min(row + step, stop)
 
 
 def _best_height(reach: int, rows: int) -> int:

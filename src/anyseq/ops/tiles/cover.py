@@ -69,7 +69,7 @@ def _covered(parts: list[tuple[Pattern, ...]], sizes: Sizes) -> Layout:
     before: list[Pattern] = []
     for part in parts:
         rest = reduce(and_, [*part, *(Complement(earlier) for earlier in before)])
-        finished = (patched(raw, rest, sizes) for raw in _passes(part, rest, sizes))
+        finished = (patched(raw, rest, sizes).chunked() for raw in _passes(part, rest, sizes))
         passes.extend(one for one in finished if one.runs)
         before.append(reduce(and_, part))
     return Layout(tuple(passes), sizes.queries, sizes.keys)

@@ -28,7 +28,6 @@ from anyseq.ops.tiles.scratch import Scratch
 from anyseq.ops.tiles.terms import Mask, Term, askew
 
 _LN_2 = log(2.0)
-_CHUNK = 3 << 17  # scores in flight: measured; the few arrays of a chunk share the level-2 caches
 
 
 @dataclass
@@ -135,27 +134,25 @@ class _Tiles:
 
 
 def _tiles(head: Head, part: Pass, scratch: Scratch) -> Iterator[_Tiles]:
-    """All tiles of a pass, a chunk at a time; every chunk's arrays are the last one's again."""
+    """All tiles of a pass, a run at a time; every run's arrays are the last one's again."""
     for run in part.runs:
-        for chunk in run.chunks(_CHUNK):
-            shape = (chunk.tiles, chunk.height, chunk.width)
-            scores = scratch.take("scores", *shape)
-            q, k = chunk.of_rows(head.q), chunk.of_columns(head.k)
-            scale = head.scale / _LN_2
-            torch.baddbmm(scores, q, k.transpose(1, 2), beta=0, alpha=scale, out=scores)
-            if head.bias is not None:
-                # A bias of -inf forbids as well; below FORBIDDEN nothing needs to be told apart.
-                bias = head.bias.tile(part, chunk).clamp(min=FORBIDDEN)
-                scores.add_(bias, alpha=1 / _LN_2)
-            for patch in chunk.patches:
-                width = patch.penalty.shape[2]
-                scores[:, :, patch.start : patch.start + width].add_(patch.penalty)
-            if head.mask is not None:
-                scores.masked_fill_(head.mask.tile(part, chunk), FORBIDDEN)
-            if head.key_penalty is not None:
-                scores.add_(chunk.of_columns(head.key_penalty)[:, None, :])
-            gain = None if head.gain is None else head.gain.tile(part, chunk)
-            yield _Tiles(chunk, scores, gain, _keep(head, shape, scratch))
+        shape = (run.tiles, run.height, run.width)
+        scores = scratch.take("scores", *shape)
+        keys = run.of_columns(head.k).transpose(1, 2)
+        scale = head.scale / _LN_2
+        torch.baddbmm(scores, run.of_rows(head.q), keys, beta=0, alpha=scale, out=scores)
+        if head.bias is not None:
+            # A bias of -inf forbids as well; below FORBIDDEN nothing needs to be told apart.
+            bias = head.bias.tile(part, run).clamp(min=FORBIDDEN)
+            scores.add_(bias, alpha=1 / _LN_2)
+        for patch in run.patches:
+            scores.narrow(2, patch.start, patch.penalty.shape[2]).add_(patch.penalty)
+        if head.mask is not None:
+            scores.masked_fill_(head.mask.tile(part, run), FORBIDDEN)
+        if head.key_penalty is not None:
+            scores.add_(run.of_columns(head.key_penalty)[:, None, :])
+        gain = None if head.gain is None else head.gain.tile(part, run)
+        yield _Tiles(run, scores, gain, _keep(head, shape, scratch))
 
 
 def _keep(head: Head, shape: tuple[int, ...], scratch: Scratch) -> torch.Tensor | None:
@@ -230,7 +227,7 @@ def _backward_tiles(
     for factor in (tiles.gain, tiles.keep):
         if factor is not None:
             scaled = torch.mul(scaled, factor, out=scratch.take("scaled", *shape))
-    _add_product(sums.v, run, scaled.transpose(1, 2), dout, 1.0, scratch)
+    _add_product(sums.v, run, scaled.transpose(1, 2), dout, 1.0)
 
     change = torch.bmm(dout, v.transpose(1, 2), out=scratch.take("change", *shape))
     if tiles.keep is not None:
@@ -249,7 +246,7 @@ def _backward_tiles(
 
     into_q = run.of_rows(sums.q)
     torch.baddbmm(into_q, change, k, alpha=head.scale, out=into_q)
-    _add_product(sums.k, run, change.transpose(1, 2), q, head.scale, scratch)
+    _add_product(sums.k, run, change.transpose(1, 2), q, head.scale)
 
 
 def _storage(part: Pass, shape: tuple[int, ...], scratch: Scratch) -> torch.Tensor:
@@ -266,21 +263,13 @@ def _add_product(
     left: torch.Tensor,
     right: torch.Tensor,
     scale: float,
-    scratch: Scratch,
 ) -> None:
-    """Add left @ right·scale (tiles, width, ·) to the columns (C, ·) of the tiles, where columns of
-    several tiles may be the same: what overlaps is added in turn."""
+    """Add left @ right·scale (tiles, width, ·) to the columns (C, ·) of the tiles. Neighbouring tiles
+    may share columns: the product is taken in strips so narrow that within one they do not."""
     step = run.column_step
     if run.tiles == 1 or step >= run.width:
-        columns = run.of_columns(into)
-        torch.baddbmm(columns, left, right, alpha=scale, out=columns)
-        return
-    product = scratch.take("product", run.tiles, run.width, into.shape[1])
-    torch.baddbmm(product, left, right, beta=0, alpha=scale, out=product)
+        step = run.width
     for first in range(0, run.width, step):
-        piece = product[:, first : first + step]
-        strip = Run(
-            run.first_row, run.first_column + first, run.height, piece.shape[1],
-            run.tiles, run.row_step, step,
-        )  # fmt: skip
-        strip.of_columns(into).add_(piece)
+        strip = left[:, first : first + step]
+        columns = run.of_columns(into, first, strip.shape[1])
+        torch.baddbmm(columns, strip, right, alpha=scale, out=columns)

@@ -14,6 +14,10 @@ from dataclasses import dataclass, replace
 
 import torch
 
+CHUNK = 3 << 17
+"""The most scores of a run, unless a single tile has more: measured; the few arrays of that size in
+flight share the level-2 caches."""
+
 FORBIDDEN = -1e30
 """The score of a pair that is not allowed: finite, so that sums and differences stay numbers, and
 so low that its weight is an exact 0 beside any score that is allowed."""
@@ -78,9 +82,11 @@ class Run:
         """(tiles, height, ...) the rows of x (N, ...), contiguous, as a view."""
         return _view(x, self.first_row, self.tiles, self.row_step, self.height)
 
-    def of_columns(self, x: torch.Tensor) -> torch.Tensor:
-        """(tiles, width, ...) the columns of x (M, ...), contiguous, as a view that may overlap."""
-        return _view(x, self.first_column, self.tiles, self.column_step, self.width)
+    def of_columns(self, x: torch.Tensor, first: int = 0, count: int | None = None) -> torch.Tensor:
+        """(tiles, width, ...) the columns of x (M, ...), contiguous, as a view that may overlap; or
+        only `count` of each tile's columns, from `first` on."""
+        size = self.width if count is None else count
+        return _view(x, self.first_column + first, self.tiles, self.column_step, size)
 
 
 @dataclass(frozen=True)
@@ -102,6 +108,10 @@ class Pass:
     def area(self) -> int:
         """The number of scores."""
         return sum(run.area for run in self.runs)
+
+    def chunked(self) -> Pass:
+        """The same with runs of at most CHUNK scores."""
+        return replace(self, runs=tuple(part for run in self.runs for part in run.chunks(CHUNK)))
 
     def to(self, device: torch.device) -> Pass:
         """The same with its indices and penalties there."""
@@ -134,12 +144,9 @@ class Layout:
 
 
 def _view(x: torch.Tensor, first: int, tiles: int, step: int, size: int) -> torch.Tensor:
-    inner, strides = tuple(x.shape[1:]), x.stride()
-    return x.as_strided(
-        (tiles, size, *inner),
-        (step * strides[0], *strides),
-        x.storage_offset() + first * strides[0],
-    )
+    strides = x.stride()
+    start = x.storage_offset() + first * strides[0]
+    return x.as_strided((tiles, size, *x.shape[1:]), (step * strides[0], *strides), start)
 
 
 def joined(tiles: Iterable[tuple[Run, int]]) -> tuple[Run, ...]:
