@@ -13,6 +13,7 @@ from anyseq.patterns import (
     FromMask,
     Global,
     Intersection,
+    Landmarks,
     LengthFree,
     Pattern,
     PerHead,
@@ -64,8 +65,9 @@ def keeps_its_past(pattern: Pattern) -> bool:
     Call P stable if, for j <= i, whether i sees j is the same for every n > i. A rule that does not
     mention n is stable; unions, intersections and complements of stable patterns are, entry by
     entry; and blocks of tokens are, if the pattern of the blocks is. `Summary` mentions n for the
-    key n-1 only, which for j <= i is the query itself, and that is seen anyway. Everything else
-    counts as not stable: Ring closes at n, Random draws among n, Global may count from the end.
+    key n-1 only, which for j <= i is the query itself, and that is seen anyway; `Landmarks` leaves
+    out only what lies beyond n. Everything else counts as not stable: Ring closes at n, Random
+    draws among n, Global may count from the end.
     """
     if isinstance(pattern, Union | Intersection | PerHead):
         return all(map(keeps_its_past, pattern.parts))
@@ -81,4 +83,4 @@ def keeps_its_past(pattern: Pattern) -> bool:
         return pattern.random == 0
     if isinstance(pattern, FromMask):
         return not isinstance(pattern.given, torch.Tensor)
-    return pattern.prefix_stable or isinstance(pattern, LengthFree | Summary)
+    return pattern.prefix_stable or isinstance(pattern, LengthFree | Summary | Landmarks)
