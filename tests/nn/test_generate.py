@@ -98,6 +98,17 @@ def test_patterns_without_a_past_generate_without_a_cache() -> None:
     assert net.generate(PROMPT, 2, cache=False).shape == (2, 5)
 
 
+def test_the_cache_asks_the_layers_there_are() -> None:
+    convolutions = decoder(aq.Design(TOKENS, patterns=aq.Star(1)), mixers="conv")
+    assert torch.equal(
+        convolutions.generate(PROMPT, 4), convolutions.generate(PROMPT, 4, cache=False)
+    )
+    for pattern in (aq.Star(1), torch.ones(5, 5, dtype=torch.bool)):
+        given = aq.nn.Attention(8, 2, pattern=pattern, causal=True, dtype=torch.float64)
+        with pytest.raises(InvalidArgument, match="cache=True: rows of pattern"):
+            decoder(aq.Design(TOKENS), mixers=[given]).generate(PROMPT, 2)
+
+
 KEPT = st.one_of(
     st.sampled_from([aq.Full(), aq.Causal(), aq.LogSparse(), Summary(3), UnevenBlocks((1, 2))]),
     st.builds(aq.Window, st.integers(1, 5)),

@@ -78,7 +78,7 @@ def test_a_layer_by_hand() -> None:
     kinds = torch.tensor([[2, 0, 1]])
     degree = [1, 1, 1]  # 2 is clipped to 1
     x = torch.cat([net.virtual[None], net.node[kinds[0]] + net.degree[degree]])
-    label = torch.tensor([[4, 4, 4, 4], [4, 0, 1, 2], [4, 1, 0, 1], [4, 2, 1, 0]])
+    label = torch.tensor([[0, 0, 0, 0], [0, 1, 2, 3], [0, 2, 1, 2], [0, 3, 2, 1]])
     mixer = net.get_submodule("blocks.0.mixer")
     feedforward = net.get_submodule("blocks.0.feedforward")
     assert isinstance(mixer, aq.nn.Attention)
@@ -111,6 +111,11 @@ def test_distances_found_before_are_the_same() -> None:
     torch.testing.assert_close(compiled(x, distances).graph, net(x, distances).graph)
 
 
+def test_distances_of_another_range_are_no_silent_answer() -> None:
+    with pytest.raises(IndexError):
+        model()(random(1, 2, 3), torch.tensor([[[0, 6], [6, 0]]]))
+
+
 def test_it_learns() -> None:
     """How many edges a graph has."""
     torch.manual_seed(0)
@@ -136,6 +141,7 @@ def test_it_learns() -> None:
         (lambda: aq.nn.GraphTransformer(8, 1), "features=None, types=None: expected one"),
         (lambda: aq.nn.GraphTransformer(8, 1, features=2, types=2), "features=2, types=2"),
         (lambda: aq.nn.GraphTransformer(8, 0, types=2), "depth=0"),
+        (lambda: aq.nn.GraphTransformer(8, 1, types=2, hidden=0), "hidden=0"),
         (lambda: model()(random(1, 4, 2), graphs(1, 4)), r"expected \(batch, nodes, features=3\)"),
         (lambda: model()(random(1, 4, 3), graphs(1, 5)), r"graph of dtype .*\(1, 4, 4\)"),
         (lambda: model()(random(1, 4, 3), graphs(1, 4).double()), "a bool adjacency or distances"),

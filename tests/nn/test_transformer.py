@@ -233,12 +233,19 @@ def test_dropout_acts_in_training_only() -> None:
     assert torch.equal(net(x), net(x))
 
 
+@pytest.mark.parametrize("ids", [[[0, 7]], [[0, -1]]])
+def test_ids_outside_the_vocabulary_are_refused(ids: list[list[int]]) -> None:
+    with pytest.raises(IndexError):
+        model(aq.Design(4), vocab=7)(torch.tensor(ids))
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
         (lambda: model(aq.Design(4, depth=3)), "depth=2, but the design has depth=3"),
         (lambda: model(aq.Design(4), depth=0), "depth=0"),
         (lambda: model(aq.Design(4), vocab=0), "vocab=0"),
+        (lambda: aq.nn.Transformer(aq.Design(4), 8, 1, hidden=0), "hidden=0"),
         (lambda: model(aq.Design(4), norm="post"), "norm='post'"),
         (lambda: model(aq.Design(4), mixers=["fft", "conv"]), "mixers='fft'"),
         (lambda: model(aq.Design(4), mixers=["conv"] * 3), "mixers: 3 for depth=2"),

@@ -11,7 +11,9 @@ from torch import nn
 
 from anyseq.base import at_least_one, non_negative
 from anyseq.errors import InvalidArgument
+from anyseq.nn.attention import Attention
 from anyseq.nn.cache import Cache, keeps_its_past
+from anyseq.patterns import FromMask, Pattern
 
 if TYPE_CHECKING:
     from anyseq.nn.transformer import Transformer
@@ -91,8 +93,10 @@ def _check(
 
 
 def _check_cache(model: Transformer) -> None:
-    for pattern in model.design.cycle:
-        if not keeps_its_past(pattern):
+    patterns = [block.mixer.pattern for block in model.blocks if isinstance(block.mixer, Attention)]
+    for given in patterns:
+        pattern = given if isinstance(given, Pattern | None) else FromMask(given)
+        if pattern is not None and not keeps_its_past(pattern):
             raise InvalidArgument(
                 f"cache=True: rows of pattern {pattern!r} may change as the sequence grows, so old "
                 "keys and values cannot be kept; give cache=False"

@@ -7,6 +7,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 import torch
 from torch import nn
+from torch.nn.functional import embedding, pad
 
 from anyseq.base import at_least_one
 from anyseq.errors import InvalidArgument
@@ -72,6 +73,7 @@ class GraphTransformer(nn.Module):
     ) -> None:
         super().__init__()
         at_least_one("depth", depth)
+        hidden = 4 * dim if hidden is None else at_least_one("hidden", hidden)
         if (features is None) == (types is None):
             raise InvalidArgument(f"features={features}, types={types}: expected one of the two")
         self.dim, self.features, self.types = at_least_one("dim", dim), features, types
@@ -86,7 +88,7 @@ class GraphTransformer(nn.Module):
         self.node = learned(size, dim)
         self.degree = learned(degrees + 1, dim)
         self.virtual = learned(dim)
-        # distances 0, ..., furthest, no path, and the virtual node
+        # the virtual node, then distances 0, ..., furthest, then no path
         labels = furthest + 3
         self.bias = learned(heads, labels)
         self.gain = (
@@ -95,7 +97,7 @@ class GraphTransformer(nn.Module):
         self.blocks = nn.ModuleList(
             Block(
                 Attention(dim, heads, dropout=dropout, backend=backend, dtype=dtype, device=device),
-                FeedForward(dim, hidden or 4 * dim, dtype=dtype, device=device),
+                FeedForward(dim, hidden, dtype=dtype, device=device),
                 norm=norm,
                 dropout=dropout,
             )
@@ -118,7 +120,7 @@ class GraphTransformer(nn.Module):
         x = self._embedded(nodes) + self.degree[neighbours]
         x = torch.cat([self.virtual.expand(len(x), 1, -1), x], dim=1)
         key_mask = torch.cat([real.new_ones(len(x), 1), real], dim=1)
-        label = nn.functional.pad(distance, (1, 0, 1, 0), value=self.furthest + 2)
+        label = pad(distance + 1, (1, 0, 1, 0), value=0)
         bias = self.bias[:, label].transpose(0, 1)
         gain = None if self.gain is None else self.gain[:, label].transpose(0, 1)
         for block in self.blocks:
@@ -126,7 +128,7 @@ class GraphTransformer(nn.Module):
         return GraphOutput(graph=x[:, 0], nodes=x[:, 1:])
 
     def _embedded(self, nodes: torch.Tensor) -> torch.Tensor:
-        return nodes @ self.node if self.types is None else self.node[nodes]
+        return nodes @ self.node if self.types is None else embedding(nodes, self.node)
 
     def _distances(
         self, nodes: torch.Tensor, graph: torch.Tensor, node_mask: torch.Tensor | None

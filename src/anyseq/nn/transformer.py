@@ -8,7 +8,7 @@ from typing import Literal
 
 import torch
 from torch import nn
-from torch.nn.functional import layer_norm, linear, rms_norm
+from torch.nn.functional import embedding, layer_norm, linear, rms_norm
 
 from anyseq.base import at_least_one, one_of
 from anyseq.design import Design
@@ -34,9 +34,9 @@ class Transformer(nn.Module):
     There is no norm after the last block but `design.final_norm`.
 
     mixers: one name or module for each layer, or fewer that the layers cycle through: "attention",
-        "bilinear", "conv", "average", or a module such as SeparableConv(dim, 15). Layer i uses
-        pattern i mod p of the design's cycle if it is attention; the others know no pattern and
-        no position but that of the input.
+        "bilinear", "conv", "average", or a module such as SeparableConv(dim, 15), which is used
+        as it is. Layer i uses pattern i mod p of the design's cycle if it is "attention"; the
+        others know no pattern and no position but that of the input.
     norm: "pre" is a layer norm before each half of a block, "none" the papers' block.
     hidden: the size of the hidden layer, 4 dim unless given.
     causal: token i sees tokens 0, ..., i at most, whatever the patterns.
@@ -70,6 +70,7 @@ class Transformer(nn.Module):
             )
         self.design, self.dim, self.causal, self.vocab = design, dim, causal, vocab
         positions = design.tokens + design.bos
+        hidden = 4 * dim if hidden is None else at_least_one("hidden", hidden)
 
         def learned(*shape: int) -> nn.Parameter:
             empty = torch.empty(*shape, dtype=dtype, device=device)
@@ -117,7 +118,7 @@ class Transformer(nn.Module):
         self.blocks = nn.ModuleList(
             Block(
                 mixer(layer, name),
-                FeedForward(dim, hidden or 4 * dim, dtype=dtype, device=device)
+                FeedForward(dim, hidden, dtype=dtype, device=device)
                 if design.feedforward
                 else None,
                 norm=norm,
@@ -187,7 +188,7 @@ class Transformer(nn.Module):
                     f"x of dtype {x.dtype} and shape {tuple(x.shape)}: expected ids, whole numbers "
                     "of shape (batch, tokens)"
                 )
-            return self.embedding[x]
+            return embedding(x, self.embedding)
         if x.ndim != 3 or x.shape[2] != self.dim:
             raise InvalidArgument(
                 f"x of shape {tuple(x.shape)}: expected (batch, tokens, dim) with dim={self.dim}"
