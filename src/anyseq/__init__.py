@@ -32,7 +32,19 @@ from anyseq.patterns import (
     Strided,
     Window,
 )
-from anyseq.positions import Absolute, NoPosition, Position, Toeplitz
+from anyseq.positions import (
+    URPE,
+    Absolute,
+    ALiBi,
+    NoPosition,
+    Position,
+    RelativeBias,
+    Rotary,
+    Shaw,
+    Sinusoidal,
+    T5Bias,
+    Toeplitz,
+)
 from anyseq.probability import Entmax15, Hardmax, ProbMap, Softmax, Sparsemax, TopK
 
 if TYPE_CHECKING:
@@ -41,6 +53,8 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "URPE",
+    "ALiBi",
     "Absolute",
     "Approximation",
     "AttentionPlan",
@@ -66,10 +80,15 @@ __all__ = [
     "Position",
     "ProbMap",
     "Random",
+    "RelativeBias",
+    "Rotary",
+    "Shaw",
+    "Sinusoidal",
     "Softmax",
     "Sparsemax",
     "Star",
     "Strided",
+    "T5Bias",
     "Term",
     "Toeplitz",
     "TopK",

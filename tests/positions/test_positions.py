@@ -1,24 +1,148 @@
+import json
+import math
+from typing import Any
+
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
+import anyseq as aq
 from anyseq.errors import InvalidArgument
-from anyseq.positions import Absolute, NoPosition, Place, Toeplitz, position_from_dict
+from anyseq.positions import Place, Position, Toeplitz, position_from_dict
+
+PLACES = {
+    aq.NoPosition(): set(),
+    aq.Absolute(): {Place.INPUT},
+    aq.Sinusoidal(100.0): {Place.INPUT},
+    aq.Rotary(500.0): {Place.QUERY_KEY},
+    aq.Shaw(3): {Place.QUERY_KEY},
+    aq.ALiBi(): {Place.BIAS},
+    aq.T5Bias(8, 20, False): {Place.BIAS},
+    aq.RelativeBias(): {Place.BIAS},
+    aq.URPE(): {Place.BIAS, Place.GAIN},
+    aq.URPE(aq.Rotary(), shared=False): {Place.QUERY_KEY, Place.GAIN},
+    aq.URPE(aq.Absolute()): {Place.INPUT, Place.GAIN},
+}
 
 
-def test_each_says_where_it_acts() -> None:
-    assert Absolute().acts_in == {Place.INPUT}
-    assert NoPosition().acts_in == frozenset()
+@pytest.mark.parametrize(
+    ("position", "places"), PLACES.items(), ids=lambda value: type(value).__name__
+)
+def test_each_says_where_it_acts(position: Position, places: set[Place]) -> None:
+    assert position.acts_in == places
 
 
-@pytest.mark.parametrize("position", [Absolute(), NoPosition()])
-def test_dictionary_round_trip(position: Absolute | NoPosition) -> None:
-    assert position_from_dict(position.to_dict()) == position
+@pytest.mark.parametrize("position", PLACES, ids=str)
+def test_dictionary_round_trip_through_json(position: Position) -> None:
+    assert position_from_dict(json.loads(json.dumps(position.to_dict()))) == position
 
 
-@pytest.mark.parametrize("description", [{"kind": "Rotated"}, {"kind": "Absolute", "base": 3}])
-def test_unknown_descriptions_are_refused(description: dict[str, object]) -> None:
-    with pytest.raises(InvalidArgument, match="position"):
+@pytest.mark.parametrize(
+    "description",
+    [
+        {"kind": "Rotated"},
+        {"kind": "ToeplitzBias"},
+        {"kind": ["x"]},
+        {"kind": "Absolute", "base": 3},
+        {"kind": "URPE", "base": {"kind": "Rotated"}},
+        {"kind": "URPE", "base": 3},
+        "Absolute",
+    ],
+)
+def test_unknown_descriptions_are_refused(description: Any) -> None:
+    with pytest.raises(InvalidArgument, match=r"position|base=3"):
         position_from_dict(description)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: aq.Sinusoidal(0.0), "base=0.0"),
+        (lambda: aq.Rotary(-1.0), "base=-1.0"),
+        (lambda: aq.Shaw(0), "max_distance=0"),
+        (lambda: aq.T5Bias(buckets=2), "buckets=2"),
+        (lambda: aq.T5Bias(buckets=7), "buckets=7"),
+        (lambda: aq.T5Bias(max_distance=8), "max_distance=8: expected more than 8"),
+        (lambda: aq.URPE(aq.URPE()), "other than URPE"),
+        (lambda: position_from_dict({"kind": "URPE", "shared": 1}), "shared=1"),
+        (lambda: aq.ALiBi().slopes(0), "heads=0"),
+    ],
+)
+def test_bad_arguments_are_named(make: Any, message: str) -> None:
+    with pytest.raises(InvalidArgument, match=message):
+        make()
+
+
+@pytest.mark.parametrize("width", [1, 4, 7])
+def test_sinusoids_are_the_formula(width: int) -> None:
+    table = aq.Sinusoidal(base=50.0).table(torch.arange(5, dtype=torch.float64) + 3, width)
+    for row, p in enumerate(range(3, 8)):
+        for feature in range(width):
+            angle = p / 50.0 ** (2 * (feature // 2) / width)
+            expected = math.cos(angle) if feature % 2 else math.sin(angle)
+            assert float(table[row, feature]) == pytest.approx(expected, abs=1e-14)
+
+
+def test_rotary_turns_planes() -> None:
+    size, first = 6, 4
+    x = torch.randn(3, size, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    turned = aq.Rotary(base=100.0).turn(x, first)
+    for row in range(3):
+        for t in range(size // 2):
+            # one plane as a complex number, turned by its angle
+            angle = (first + row) * 100.0 ** (-2 * t / size)
+            plane = complex(x[row, t], x[row, t + 3]) * complex(math.cos(angle), math.sin(angle))
+            got = complex(turned[row, t], turned[row, t + 3])
+            assert got == pytest.approx(plane, abs=1e-14)
+
+
+def test_rotary_scores_depend_on_the_offset_only() -> None:
+    rng = torch.Generator().manual_seed(0)
+    q, k = torch.randn(2, 1, 8, generator=rng, dtype=torch.float64)
+    turn = aq.Rotary().turn
+
+    def score(i: int, j: int) -> float:
+        return float((turn(q, i) * turn(k, j)).sum())
+
+    assert score(9, 4) == pytest.approx(score(105, 100), abs=1e-12)
+    assert abs(score(9, 4) - score(9, 5)) > 1e-3
+
+
+@given(
+    st.sampled_from([(32, 128), (8, 20), (6, 16), (64, 256)]),
+    st.booleans(),
+    st.integers(-1000, 1000),
+)
+def test_t5_buckets_are_those_of_hugging_face(
+    sizes: tuple[int, int], bidirectional: bool, start: int
+) -> None:
+    buckets, max_distance = sizes
+    offset = torch.arange(start, start + 50)
+    t5 = pytest.importorskip("transformers.models.t5.modeling_t5")
+    theirs = t5.T5Attention._relative_position_bucket(-offset, bidirectional, buckets, max_distance)
+    ours = aq.T5Bias(buckets, max_distance, bidirectional).label(offset)
+    assert torch.equal(ours, theirs)
+
+
+@pytest.mark.parametrize("heads", [1, 2, 8, 16])
+def test_slopes_of_powers_of_two(heads: int) -> None:
+    expected = [2.0 ** (-8 * (h + 1) / heads) for h in range(heads)]
+    assert aq.ALiBi().slopes(heads) == pytest.approx(expected, rel=1e-15)
+
+
+def test_slopes_of_other_numbers() -> None:
+    eight = [2.0**-k for k in range(1, 9)]
+    sixteen = [2.0 ** (-k / 2) for k in range(1, 17)]
+    assert aq.ALiBi().slopes(12) == pytest.approx(eight + sixteen[0:8:2], rel=1e-15)
+    assert aq.ALiBi().slopes(3) == pytest.approx([2.0**-4, 2.0**-8, 2.0**-2], rel=1e-15)
+
+
+def test_labels() -> None:
+    offset = torch.arange(-4, 5)
+    assert aq.ALiBi().label(offset).tolist() == [4, 3, 2, 1, 0, 1, 2, 3, 4]
+    assert aq.RelativeBias().label(offset).tolist() == offset.tolist()
+    assert aq.Shaw(2).label(offset).tolist() == [0, 0, 0, 1, 2, 3, 4, 4, 4]
 
 
 def test_toeplitz_entries_and_offset() -> None:

@@ -1,18 +1,37 @@
 """Trainable modules. They take (batch, tokens, features)."""
 
 from anyseq.nn.attention import Attention
+from anyseq.nn.attention_position import AttentionPosition, attention_position
 from anyseq.nn.block import Block
+from anyseq.nn.cache import Cache, LayerCache
 from anyseq.nn.feedforward import FeedForward
+from anyseq.nn.graph import GraphOutput, GraphTransformer, shortest_paths
+from anyseq.nn.input_position import input_position
 from anyseq.nn.layers import AttentionLayers, FeedForwardLayers, Layers, StackShape
+from anyseq.nn.mixers import AverageMixer, BilinearProjection, Mixer, SeparableConv
 from anyseq.nn.stack import Stack
+from anyseq.nn.transformer import Transformer
 
 __all__ = [
     "Attention",
     "AttentionLayers",
+    "AttentionPosition",
+    "AverageMixer",
+    "BilinearProjection",
     "Block",
+    "Cache",
     "FeedForward",
     "FeedForwardLayers",
+    "GraphOutput",
+    "GraphTransformer",
+    "LayerCache",
     "Layers",
+    "Mixer",
+    "SeparableConv",
     "Stack",
     "StackShape",
+    "Transformer",
+    "attention_position",
+    "input_position",
+    "shortest_paths",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -9,11 +10,14 @@ from einops import rearrange
 from torch import nn
 from torch.nn.functional import linear
 
-from anyseq.base import at_least_one
+from anyseq.base import at_least_one, finite
 from anyseq.errors import InvalidArgument
+from anyseq.nn.attention_position import AttentionPosition, attention_position
+from anyseq.nn.cache import LayerCache
 from anyseq.ops import attention
 from anyseq.patterns import PatternLike
-from anyseq.probability import ProbMap, resolve_prob_map
+from anyseq.positions import NoPosition, Place, Position, Toeplitz
+from anyseq.probability import ProbMap, Softmax, resolve_prob_map
 
 
 class HeadWeights(NamedTuple):
@@ -41,17 +45,25 @@ def multi_head(
         linear(x, weights.k),
         linear(x, weights.v),
     )
-    q, k, v = (rearrange(side, "b n (h m) -> b h n m", h=heads) for side in projected)
+    q, k, v = (_split(side, heads) for side in projected)
     mixed = attention(q, k, v, pattern=pattern, prob_map=prob_map, scale=scale)
-    return linear(rearrange(mixed, "b h n m -> b n (h m)"), weights.o)
+    return linear(_join(mixed), weights.o)
 
 
 class Attention(nn.Module):
     """Attention over one sequence; the residual is the block's.
 
+    Σ_heads [ρ((x W_Q + b_Q)(x W_K)^T scale + B, masked) ∘ C] x W_V W_O.
+
     head_dim: the size of a head, dim / heads unless given; 1 is allowed.
+    kv_heads: how many heads of keys and values the query heads share; a divisor of heads.
+    causal: token i sees tokens 0, ..., i at most, whatever the pattern.
+    position: a Position without a part at the input, or a module that `attention_position` made.
+    tokens: the longest sequence, where the position has a learned number for every offset.
     query_bias: a learned vector added to every query (the papers' constructions need it).
     scale: 1/sqrt(head_dim) unless given.
+    sinks: a learned score per head that takes weight and gives no value.
+    dropout: the share of attention weights that training sets to 0.
     """
 
     def __init__(
@@ -60,10 +72,17 @@ class Attention(nn.Module):
         heads: int = 1,
         head_dim: int | None = None,
         *,
+        kv_heads: int | None = None,
         pattern: PatternLike = None,
+        causal: bool = False,
         prob_map: str | ProbMap = "softmax",
+        position: Position | AttentionPosition | None = None,
+        tokens: int | None = None,
         query_bias: bool = True,
         scale: float | None = None,
+        sinks: bool = False,
+        dropout: float = 0.0,
+        backend: str = "auto",
         dtype: torch.dtype | None = None,
         device: torch.device | str | None = None,
     ) -> None:
@@ -76,28 +95,115 @@ class Attention(nn.Module):
                     f"dim={dim} is no multiple of heads={heads}; give head_dim, or other heads"
                 )
             head_dim = dim // heads
-        self.dim, self.heads = dim, heads
-        self.pattern, self.prob_map, self.scale = pattern, resolve_prob_map(prob_map), scale
-        inner = heads * at_least_one("head_dim", head_dim)
+        self.dim, self.heads, self.head_dim = dim, heads, at_least_one("head_dim", head_dim)
+        self.kv_heads = heads if kv_heads is None else at_least_one("kv_heads", kv_heads)
+        if heads % self.kv_heads:
+            raise InvalidArgument(f"kv_heads={kv_heads}: expected a divisor of heads={heads}")
+        self.pattern, self.causal = pattern, causal
+        self.prob_map, self.scale, self.backend = resolve_prob_map(prob_map), scale, backend
+        self.dropout = check_dropout(dropout)
+        if sinks and not isinstance(self.prob_map, Softmax):
+            raise InvalidArgument(
+                f"sinks=True with prob_map={self.prob_map!r}: a sink is a score in the sum that "
+                "softmax divides by; expected prob_map='softmax', or sinks=False"
+            )
+        inner, inner_kv = heads * head_dim, self.kv_heads * head_dim
         self.q_proj = nn.Linear(dim, inner, bias=query_bias, dtype=dtype, device=device)
-        self.k_proj = nn.Linear(dim, inner, bias=False, dtype=dtype, device=device)
-        self.v_proj = nn.Linear(dim, inner, bias=False, dtype=dtype, device=device)
+        self.k_proj = nn.Linear(dim, inner_kv, bias=False, dtype=dtype, device=device)
+        self.v_proj = nn.Linear(dim, inner_kv, bias=False, dtype=dtype, device=device)
         self.o_proj = nn.Linear(inner, dim, bias=False, dtype=dtype, device=device)
+        self.sink = nn.Parameter(torch.zeros(heads, dtype=dtype, device=device)) if sinks else None
+        if not isinstance(position, AttentionPosition):
+            position = _inside("position", position or NoPosition())
+            position = attention_position(
+                position,
+                heads=heads,
+                head_dim=head_dim,
+                tokens=tokens,
+                dtype=dtype,
+                device=device,
+            )
+        self.position = position
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """(batch, tokens, dim) -> (batch, tokens, dim)."""
-        weights = HeadWeights(
-            self.q_proj.weight,
-            self.q_proj.bias,
-            self.k_proj.weight,
-            self.v_proj.weight,
-            self.o_proj.weight,
-        )
-        return multi_head(
-            x,
-            weights,
-            heads=self.heads,
+    def forward(
+        self,
+        x: torch.Tensor,
+        *,
+        key_mask: torch.Tensor | None = None,
+        cache: LayerCache | None = None,
+        bias: torch.Tensor | Toeplitz | None = None,
+        gain: torch.Tensor | Toeplitz | None = None,
+    ) -> torch.Tensor:
+        """(batch, tokens, dim) -> (batch, tokens, dim).
+
+        key_mask: (batch, keys) bool, False for padding.
+        cache: what came before x; x is added to it.
+        bias, gain: as in `anyseq.attention`, where the position has none of its own.
+        """
+        first = 0 if cache is None else cache.length
+        q = self.position.turn(_split(self.q_proj(x), self.heads), first)
+        k = self.position.turn(_split(self.k_proj(x), self.kv_heads), first)
+        v = _split(self.v_proj(x), self.kv_heads)
+        if cache is not None:
+            k, v = cache.append(k, v)
+        scale = self.head_dim**-0.5 if self.scale is None else self.scale
+        mix = partial(
+            attention,
+            q,
+            k,
+            self.position.open_values(v),
             pattern=self.pattern,
+            key_mask=key_mask,
+            bias=_only_one("bias", bias, self.position.bias(q, scale, k.shape[2], first)),
+            gain=_only_one("gain", gain, self.position.gain()),
             prob_map=self.prob_map,
-            scale=self.scale,
+            scale=scale,
+            is_causal=self.causal,
+            enable_gqa=self.kv_heads != self.heads,
+            dropout_p=self.dropout if self.training else 0.0,
+            q_offset=first,
+            backend=self.backend,
         )
+        if self.sink is None:
+            mixed = mix()
+        else:
+            mixed, lse = mix(return_lse=True)
+            # the sum that softmax divides by becomes e^lse + e^sink
+            mixed = mixed * torch.sigmoid(lse - self.sink[:, None])[..., None]
+        mixed = self.position.close_values(mixed, v.shape[3], first)
+        out: torch.Tensor = self.o_proj(_join(mixed))
+        return out
+
+
+def check_dropout(dropout: object) -> float:
+    """`dropout` as a number in [0, 1)."""
+    if not 0.0 <= finite("dropout", dropout) < 1.0:
+        raise InvalidArgument(f"dropout={dropout!r}: expected a number in [0, 1)")
+    return finite("dropout", dropout)
+
+
+def _split(x: torch.Tensor, heads: int) -> torch.Tensor:
+    return rearrange(x, "b n (h m) -> b h n m", h=heads)
+
+
+def _join(x: torch.Tensor) -> torch.Tensor:
+    return rearrange(x, "b h n m -> b n (h m)")
+
+
+def _inside(name: str, position: object) -> Position:
+    if not isinstance(position, Position):
+        raise InvalidArgument(f"{name}={position!r}: expected a Position such as Rotary()")
+    if Place.INPUT in position.acts_in:
+        raise InvalidArgument(
+            f"{name}={position!r}: acts on the input, before attention; use a Transformer, or add "
+            "the vectors to x"
+        )
+    return position
+
+
+def _only_one(
+    name: str, given: torch.Tensor | Toeplitz | None, own: torch.Tensor | Toeplitz | None
+) -> torch.Tensor | Toeplitz | None:
+    if given is not None and own is not None:
+        raise InvalidArgument(f"{name}: given, but the position of this layer has one of its own")
+    return own if given is None else given

@@ -2,30 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import nn
 
 from anyseq.base import one_of
 from anyseq.errors import InvalidArgument
-from anyseq.nn.attention import Attention
+from anyseq.nn.attention import check_dropout
 from anyseq.nn.feedforward import FeedForward
+from anyseq.nn.mixers import Mixer
 
 
 class Block(nn.Module):
     """x + mixer(x), then x + feedforward(x); a half that is None adds nothing.
 
     norm="pre" puts a layer norm before each half, as in trained models; "none" is the papers'
-    block. The same class serves training and construction.
+    block. `dropout` acts on what each half adds. The same class serves training and construction.
     """
 
     def __init__(
         self,
-        mixer: Attention | None = None,
+        mixer: Mixer | None = None,
         feedforward: FeedForward | None = None,
         *,
         norm: Literal["pre", "none"] = "none",
+        dropout: float = 0.0,
     ) -> None:
         super().__init__()
         one_of("norm", norm, ("pre", "none"))
@@ -36,17 +38,22 @@ class Block(nn.Module):
         self.mixer, self.feedforward = mixer, feedforward
         self.mixer_norm = _norm(norm, mixer)
         self.feedforward_norm = _norm(norm, feedforward)
+        self.dropout = nn.Dropout(check_dropout(dropout))
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """(batch, tokens, dim) -> (batch, tokens, dim)."""
+    def forward(self, x: torch.Tensor, **told: Any) -> torch.Tensor:
+        """(batch, tokens, dim) -> (batch, tokens, dim).
+
+        told: what the mixer is told besides x, by name: key_mask, cache; to Attention also bias
+        and gain.
+        """
         if self.mixer is not None:
-            x = x + self.mixer(self.mixer_norm(x))
+            x = x + self.dropout(self.mixer(self.mixer_norm(x), **told))
         if self.feedforward is not None:
-            x = x + self.feedforward(self.feedforward_norm(x))
+            x = x + self.dropout(self.feedforward(self.feedforward_norm(x)))
         return x
 
 
-def _norm(norm: str, half: Attention | FeedForward | None) -> nn.Module:
+def _norm(norm: str, half: Mixer | FeedForward | None) -> nn.Module:
     if norm == "none" or half is None:
         return nn.Identity()
     like = next(half.parameters())

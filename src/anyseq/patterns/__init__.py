@@ -2,10 +2,13 @@
 
 from anyseq.patterns.algebra import Complement, Composite, Intersection, Union
 from anyseq.patterns.blocks import BlockBounds, MaskMod
+from anyseq.patterns.coarse import Coarse
+from anyseq.patterns.deepspeed import from_deepspeed
 from anyseq.patterns.documents import Documents
 from anyseq.patterns.factored import Blocks, Fixed, Strided, Summary
 from anyseq.patterns.given import FromMask
 from anyseq.patterns.hubs import Global, Longformer, Ring, Star
+from anyseq.patterns.layouts import Landmarks, PeriodicLandmarks, RandomPast, UnevenBlocks
 from anyseq.patterns.offsets import (
     Causal,
     Dilated,
@@ -25,6 +28,7 @@ __all__ = [
     "BlockBounds",
     "Blocks",
     "Causal",
+    "Coarse",
     "Complement",
     "Composite",
     "Dilated",
@@ -34,6 +38,7 @@ __all__ = [
     "Full",
     "Global",
     "Intersection",
+    "Landmarks",
     "LengthFree",
     "LogSparse",
     "Longformer",
@@ -42,14 +47,18 @@ __all__ = [
     "Pattern",
     "PatternLike",
     "PerHead",
+    "PeriodicLandmarks",
     "Random",
+    "RandomPast",
     "Residue",
     "Ring",
     "Star",
     "Strided",
     "Summary",
+    "UnevenBlocks",
     "Union",
     "Window",
+    "from_deepspeed",
     "pattern_from_dict",
     "resolve",
 ]

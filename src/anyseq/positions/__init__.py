@@ -1,6 +1,25 @@
 """Where a token is: frozen descriptions. Their parameters live in `anyseq.nn`."""
 
-from anyseq.positions.position import Absolute, NoPosition, Place, Position, position_from_dict
+from anyseq.positions.absolute import Absolute, Sinusoidal
+from anyseq.positions.position import NoPosition, Place, Position, position_from_dict
+from anyseq.positions.query_key import Rotary, Shaw
+from anyseq.positions.relative import ALiBi, RelativeBias, T5Bias, ToeplitzBias
 from anyseq.positions.toeplitz import Toeplitz
+from anyseq.positions.urpe import URPE
 
-__all__ = ["Absolute", "NoPosition", "Place", "Position", "Toeplitz", "position_from_dict"]
+__all__ = [
+    "URPE",
+    "ALiBi",
+    "Absolute",
+    "NoPosition",
+    "Place",
+    "Position",
+    "RelativeBias",
+    "Rotary",
+    "Shaw",
+    "Sinusoidal",
+    "T5Bias",
+    "Toeplitz",
+    "ToeplitzBias",
+    "position_from_dict",
+]

@@ -1,11 +1,12 @@
-"""Position encodings, each with the places in a layer where it acts."""
+"""A position encoding is a frozen description that says in which places of a layer it acts."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from enum import Enum
-from typing import Any, ClassVar
+from inspect import isabstract
+from typing import Any
 
 from anyseq.errors import InvalidArgument
 
@@ -26,14 +27,21 @@ _KINDS: dict[str, type[Position]] = {}
 class Position:
     """The base of every description."""
 
-    acts_in: ClassVar[frozenset[Place]] = frozenset()
-
     def __init_subclass__(cls) -> None:
         _KINDS[cls.__name__] = cls
 
+    @property
+    def acts_in(self) -> frozenset[Place]:
+        """The places where it acts."""
+        return frozenset()
+
     def to_dict(self) -> dict[str, Any]:
         """A JSON-ready description; `position_from_dict` reads it back."""
-        return {"kind": type(self).__name__, **asdict(self)}
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {"kind": type(self).__name__} | {
+            name: value.to_dict() if isinstance(value, Position) else value
+            for name, value in values.items()
+        }
 
 
 @dataclass(frozen=True)
@@ -41,21 +49,20 @@ class NoPosition(Position):
     """Nothing tells a token where it is."""
 
 
-@dataclass(frozen=True)
-class Absolute(Position):
-    """A learned vector per position, added to the input: X + E, with E of shape (tokens, width)."""
-
-    acts_in: ClassVar[frozenset[Place]] = frozenset({Place.INPUT})
-
-
 def position_from_dict(description: Mapping[str, Any]) -> Position:
     """The position encoding that `to_dict` described."""
+    if not isinstance(description, Mapping):
+        raise InvalidArgument(f"position {description!r}: expected a dictionary")
     values = dict(description)
     kind = values.pop("kind", None)
-    if kind not in _KINDS:
-        expected = ", ".join(sorted(_KINDS))
-        raise InvalidArgument(f"position kind={kind!r}: expected one of {expected}")
+    known = {name: cls for name, cls in _KINDS.items() if not isabstract(cls)}
+    if not isinstance(kind, str) or kind not in known:
+        raise InvalidArgument(f"position kind={kind!r}: expected one of {', '.join(sorted(known))}")
+    inner = {
+        name: position_from_dict(value) if isinstance(value, Mapping) else value
+        for name, value in values.items()
+    }
     try:
-        return _KINDS[kind](**values)
+        return known[kind](**inner)
     except TypeError as problem:
         raise InvalidArgument(f"position {kind} cannot be read from {values}: {problem}") from None

@@ -1,0 +1,168 @@
+"""Ways to mix tokens that are not attention (paper A's comparison); the residual is the block's.
+
+Each takes (batch, tokens, dim). A key_mask (batch, tokens), False for padding, keeps padded tokens
+out of the others. With a cache, a mixer remembers its inputs and computes the new rows only.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import torch
+from torch import nn
+from torch.nn.functional import conv1d, pad
+
+from anyseq.base import at_least_one
+from anyseq.errors import InvalidArgument
+from anyseq.nn.cache import LayerCache
+
+
+class Mixer(Protocol):
+    """What a Block needs of its mixer half; `Attention` is one too."""
+
+    dim: int
+    causal: bool
+
+    def __call__(
+        self,
+        x: torch.Tensor,
+        *,
+        key_mask: torch.Tensor | None = None,
+        cache: LayerCache | None = None,
+    ) -> torch.Tensor: ...
+
+    def parameters(self) -> Any: ...
+
+
+class BilinearProjection(nn.Module):
+    """W_P X W_O, with W_P (tokens, tokens) learned; `causal` keeps its lower triangle only.
+
+    n tokens use the first n rows and columns.
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        tokens: int,
+        *,
+        causal: bool = False,
+        dtype: torch.dtype | None = None,
+        device: torch.device | str | None = None,
+    ) -> None:
+        super().__init__()
+        self.dim, self.tokens, self.causal = at_least_one("dim", dim), tokens, causal
+        at_least_one("tokens", tokens)
+        self.token_weight = nn.Parameter(torch.empty(tokens, tokens, dtype=dtype, device=device))
+        nn.init.normal_(self.token_weight, std=tokens**-0.5)  # keeps the size of random inputs
+        self.o_proj = nn.Linear(dim, dim, bias=False, dtype=dtype, device=device)
+
+    def forward(
+        self,
+        x: torch.Tensor,
+        *,
+        key_mask: torch.Tensor | None = None,
+        cache: LayerCache | None = None,
+    ) -> torch.Tensor:
+        """(batch, tokens, dim) -> (batch, tokens, dim)."""
+        first, seen = _remembered(_without_padding(x, key_mask), cache)
+        n = seen.shape[1]
+        if n > self.tokens:
+            raise InvalidArgument(f"x has {n} tokens, W_P was made for {self.tokens}")
+        weight = self.token_weight.tril() if self.causal else self.token_weight
+        out: torch.Tensor = self.o_proj(weight[first:n, :n] @ seen)
+        return out
+
+
+class SeparableConv(nn.Module):
+    """A convolution over `width` tokens for each feature by itself, then W_O.
+
+    The window is centred (one longer to the right if `width` is even) and zero outside the
+    sequence; `causal` ends it at the token itself.
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        width: int = 7,
+        *,
+        causal: bool = False,
+        dtype: torch.dtype | None = None,
+        device: torch.device | str | None = None,
+    ) -> None:
+        super().__init__()
+        self.dim, self.width, self.causal = at_least_one("dim", dim), width, causal
+        at_least_one("width", width)
+        self.token_weight = nn.Parameter(torch.empty(dim, width, dtype=dtype, device=device))
+        nn.init.normal_(self.token_weight, std=width**-0.5)  # keeps the size of random inputs
+        self.o_proj = nn.Linear(dim, dim, bias=False, dtype=dtype, device=device)
+
+    def forward(
+        self,
+        x: torch.Tensor,
+        *,
+        key_mask: torch.Tensor | None = None,
+        cache: LayerCache | None = None,
+    ) -> torch.Tensor:
+        """(batch, tokens, dim) -> (batch, tokens, dim)."""
+        first, seen = _remembered(_without_padding(x, key_mask), cache)
+        left = self.width - 1 if self.causal else (self.width - 1) // 2
+        padded = pad(seen.transpose(1, 2), (left, self.width - 1 - left))
+        mixed = conv1d(padded[..., first:], self.token_weight[:, None], groups=self.dim)
+        out: torch.Tensor = self.o_proj(mixed.transpose(1, 2))
+        return out
+
+
+class AverageMixer(nn.Module):
+    """The mean of all tokens, or with `causal` of those up to the own, then W_V W_O: attention
+    whose weights are all equal."""
+
+    def __init__(
+        self,
+        dim: int,
+        *,
+        causal: bool = False,
+        dtype: torch.dtype | None = None,
+        device: torch.device | str | None = None,
+    ) -> None:
+        super().__init__()
+        self.dim, self.causal = at_least_one("dim", dim), causal
+        self.v_proj = nn.Linear(dim, dim, bias=False, dtype=dtype, device=device)
+        self.o_proj = nn.Linear(dim, dim, bias=False, dtype=dtype, device=device)
+
+    def forward(
+        self,
+        x: torch.Tensor,
+        *,
+        key_mask: torch.Tensor | None = None,
+        cache: LayerCache | None = None,
+    ) -> torch.Tensor:
+        """(batch, tokens, dim) -> (batch, tokens, dim)."""
+        first, seen = _remembered(_without_padding(x, key_mask), cache)
+        real = seen.new_ones(seen.shape[:2]) if key_mask is None else key_mask.to(seen.dtype)
+        if self.causal:
+            total, count = seen.cumsum(1)[:, first:], real.cumsum(1)[:, first:]
+        else:
+            total, count = seen.sum(1, keepdim=True), real.sum(1, keepdim=True)
+        mean = total / count.clamp(min=1.0)[..., None]  # no token at all: 0
+        out: torch.Tensor = self.o_proj(self.v_proj(mean.expand_as(x)))
+        return out
+
+
+def _without_padding(x: torch.Tensor, key_mask: torch.Tensor | None) -> torch.Tensor:
+    if key_mask is None:
+        return x
+    if key_mask.dtype != torch.bool or key_mask.shape != x.shape[:2]:
+        raise InvalidArgument(
+            f"key_mask of dtype {key_mask.dtype} and shape {tuple(key_mask.shape)}: expected bool "
+            f"of shape (batch, tokens) = {tuple(x.shape[:2])}, True = a real token"
+        )
+    return x.masked_fill(~key_mask[..., None], 0.0)
+
+
+def _remembered(x: torch.Tensor, cache: LayerCache | None) -> tuple[int, torch.Tensor]:
+    """The position of x's first token, and all tokens so far."""
+    if cache is None:
+        return 0, x
+    first = cache.length
+    (seen,) = cache.append(x)
+    return first, seen

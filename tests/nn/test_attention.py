@@ -1,0 +1,107 @@
+import pytest
+import torch
+
+import anyseq as aq
+from anyseq.errors import InvalidArgument
+from anyseq.positions import Position
+from nn.inputs import random, shaken
+
+POSITIONS = [aq.NoPosition(), aq.Rotary(), aq.ALiBi(), aq.T5Bias(4, 6), aq.Shaw(2), aq.URPE()]
+
+
+def test_shared_keys_are_repeated_keys() -> None:
+    shared = aq.nn.Attention(8, heads=4, kv_heads=2, dtype=torch.float64)
+    full = aq.nn.Attention(8, heads=4, dtype=torch.float64)
+    state = dict(shared.state_dict())
+    for name in ("k_proj.weight", "v_proj.weight"):
+        state[name] = state[name].view(2, 2, 8).repeat_interleave(2, dim=0).flatten(0, 1)
+    full.load_state_dict(state)
+    x = random(2, 5, 8)
+    torch.testing.assert_close(shared(x), full(x), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("position", POSITIONS, ids=str)
+def test_causal_attention_with_a_cache(position: Position) -> None:
+    """Token by token, or in pieces, is the same as all at once."""
+    layer = shaken(
+        aq.nn.Attention(
+            8,
+            heads=2,
+            kv_heads=1,
+            causal=True,
+            pattern=aq.Window(3),
+            position=position,
+            tokens=9,
+            sinks=True,
+            dtype=torch.float64,
+        )
+    )
+    x = random(2, 9, 8)
+    cache = aq.nn.LayerCache(9)
+    with torch.no_grad():
+        pieces = [layer(part, cache=cache) for part in x.split([4, 1, 1, 3], dim=1)]
+    torch.testing.assert_close(torch.cat(pieces, 1), layer(x), rtol=0, atol=1e-12)
+    with pytest.raises(InvalidArgument, match="10 tokens in a cache of 9"):
+        layer(x[:, :1], cache=cache)
+
+
+@pytest.mark.parametrize("position", POSITIONS, ids=str)
+def test_padding_is_not_seen(position: Position) -> None:
+    layer = shaken(
+        aq.nn.Attention(8, heads=2, position=position, tokens=9, sinks=True, dtype=torch.float64)
+    )
+    x = random(2, 9, 8)
+    mask = torch.arange(9) < torch.tensor([[6], [9]])
+    out = layer(x, key_mask=mask)
+    torch.testing.assert_close(out[0, :6], layer(x[:1, :6])[0], rtol=0, atol=1e-12)
+    torch.testing.assert_close(out[1], layer(x[1:])[0], rtol=0, atol=1e-12)
+
+
+def test_a_sink_is_one_more_score_without_a_value() -> None:
+    layer = shaken(aq.nn.Attention(6, heads=2, sinks=True, dtype=torch.float64))
+    assert isinstance(layer, aq.nn.Attention)
+    assert layer.sink is not None
+    x = random(2, 4, 6)
+    q, k, v = (
+        side(x).view(2, 4, 2, 3).transpose(1, 2)
+        for side in (layer.q_proj, layer.k_proj, layer.v_proj)
+    )
+    scores = q @ k.transpose(2, 3) / 3**0.5
+    sink = layer.sink[:, None, None].expand(2, 2, 4, 1)
+    weights = torch.cat([scores, sink], -1).softmax(-1)[..., :-1]
+    expected = (weights @ v).transpose(1, 2).flatten(2) @ layer.o_proj.weight.T
+    torch.testing.assert_close(layer(x), expected, rtol=0, atol=1e-12)
+
+
+def test_gradients_flow_through_a_sink() -> None:
+    layer = shaken(aq.nn.Attention(4, heads=2, sinks=True, dtype=torch.float64))
+    x = random(2, 3, 4).requires_grad_()
+    mask = torch.tensor([[True, True, False], [False, False, False]])  # the second sees nothing
+
+    def run(x: torch.Tensor, sink: torch.Tensor) -> torch.Tensor:
+        return torch.as_tensor(
+            torch.func.functional_call(layer, {"sink": sink}, (x,), {"key_mask": mask})
+        )
+
+    assert torch.autograd.gradcheck(run, (x, layer.get_parameter("sink")))
+    assert torch.equal(layer(x, key_mask=mask)[1], torch.zeros(3, 4, dtype=torch.float64))
+
+
+def test_dropout_acts_in_training_only() -> None:
+    torch.manual_seed(0)
+    layer = aq.nn.Attention(8, heads=2, dropout=0.5, dtype=torch.float64)
+    x = random(1, 6, 8)
+    assert not torch.equal(layer(x), layer(x))
+    layer.eval()
+    assert torch.equal(layer(x), layer(x))
+
+
+def test_bad_arguments_are_named() -> None:
+    with pytest.raises(InvalidArgument, match="kv_heads=3: expected a divisor of heads=4"):
+        aq.nn.Attention(8, heads=4, kv_heads=3)
+    with pytest.raises(InvalidArgument, match=r"sinks=True with prob_map=Sparsemax\(\)"):
+        aq.nn.Attention(8, sinks=True, prob_map="sparsemax")
+    with pytest.raises(InvalidArgument, match=r"dropout=1.0: expected a number in \[0, 1\)"):
+        aq.nn.Attention(8, dropout=1.0)
+    with pytest.raises(InvalidArgument, match="key_mask of dtype"):
+        aq.nn.Attention(8)(torch.zeros(1, 3, 8), key_mask=torch.ones(1, 2, dtype=torch.bool))
