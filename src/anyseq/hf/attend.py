@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import reduce
+from operator import add
 from typing import Any
 
 import torch
@@ -13,6 +15,9 @@ from anyseq.hf.gain import Gain
 from anyseq.hf.view import View, view
 from anyseq.ops import attention
 from anyseq.patterns import Pattern
+
+SITE = "anyseq_site"
+"""The attribute of an attention module that holds its `Site`."""
 
 # Either it does not concern attention, or the mask carries it already (sliding_window).
 _HARMLESS = {
@@ -34,6 +39,7 @@ class Seen:
     """One call of the attention function, for the probe: M keys, out (B, N, H, E)."""
 
     module: torch.nn.Module
+    site: Site
     keys: int
     out: torch.Tensor
 
@@ -91,8 +97,8 @@ def attend(
     position_bias: added to the scores (T5). softcap: s -> softcap tanh(s / softcap), before the
     mask (Gemma 2). s_aux: (H,) scores of a sink, a key whose value is 0 (gpt-oss).
     """
-    site = getattr(module, "anyseq_site", None)
-    if not isinstance(site, Site):
+    site: Site | None = module.__dict__.get(SITE)
+    if site is None:
         raise InvalidArgument(
             f"{type(module).__name__}: its config says attn_implementation='anyseq', but "
             "anyseq.hf.use did not meet it; call use on this very model (two models that share "
@@ -137,7 +143,7 @@ def attend(
         out = out * torch.sigmoid(lse - s_aux[:, None].to(lse))[..., None].to(out)
     out = out.transpose(1, 2).contiguous()
     if site.attachment.record is not None:
-        site.attachment.record.append(Seen(module, key.shape[2], out))
+        site.attachment.record.append(Seen(module, site, key.shape[2], out))
     return out, None
 
 
@@ -145,7 +151,7 @@ def _bias(
     seen: View, position_bias: torch.Tensor | None, query: torch.Tensor
 ) -> torch.Tensor | None:
     terms = [term for term in (seen.bias, position_bias) if term is not None]
-    return sum(term[..., : seen.keys].to(query) for term in terms) if terms else None
+    return reduce(add, (term[..., : seen.keys].to(query) for term in terms)) if terms else None
 
 
 def _capped(cap: float) -> Any:

@@ -22,19 +22,17 @@ from transformers.masking_utils import (
 from anyseq.errors import InvalidArgument
 from anyseq.patterns import FromMask, MaskMod, Pattern, Window
 
+MaskFunction = Callable[..., Any]
+"""What Hugging Face calls a mask_mod: (b, h, i, j) -> bool."""
+
 # Closures made by one function share its code: that is how they are recognised.
 _AND = and_masks(causal_mask_function).__code__
 _LOOK_BACK = sliding_window_overlay(1).__code__
 _LOOK_AROUND = sliding_window_bidirectional_overlay(1).__code__
 
-_LOOKS = {
-    torch.Tensor.shape.__get__,
-    torch.Tensor.ndim.__get__,
-    torch.Tensor.dtype.__get__,
-    torch.Tensor.device.__get__,
-    torch.Tensor.requires_grad.__get__,
-    torch.Tensor.dim,
-    torch.Tensor.size,
+_LOOKS = {torch.Tensor.dim, torch.Tensor.size} | {
+    getattr(torch.Tensor, name).__get__
+    for name in ("shape", "ndim", "dtype", "device", "requires_grad")
 }
 _KEEPS = {torch.Tensor.to, torch.Tensor.contiguous, torch.Tensor.detach}
 
@@ -64,6 +62,8 @@ class AttentionMask(torch.Tensor):
         args: tuple[Any, ...] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
+        if func is torch.Tensor.__repr__:
+            return args[0]._text()
         if func in _KEEPS:
             return args[0]
         if func in _LOOKS:
@@ -74,7 +74,7 @@ class AttentionMask(torch.Tensor):
             "but anyseq builds no N x M mask; put the restriction into the pattern instead"
         )
 
-    def __repr__(self, *, tensor_contents: object = None) -> str:
+    def _text(self) -> str:
         padded = "" if self.key_mask is None else ", padded"
         return (
             f"AttentionMask(causal={self.causal}, pattern={self.pattern}{padded}, "
@@ -88,7 +88,7 @@ def build_mask(
     kv_length: int,
     q_offset: int | torch.Tensor = 0,
     kv_offset: int = 0,
-    mask_function: MaskMod = causal_mask_function,
+    mask_function: MaskFunction = causal_mask_function,
     attention_mask: torch.Tensor | None = None,
     use_vmap: bool = False,
     device: torch.device | str = "cpu",
@@ -109,14 +109,14 @@ def build_mask(
     # A static cache counts in a tensor that it goes on changing: the number is taken now.
     mask.q_offset, mask.kv_offset = int(q_offset), int(kv_offset)
     mask.key_mask = None
-    if attention_mask is not None:
-        padding = prepare_padding_mask(attention_mask, kv_length, kv_offset)
+    padding = prepare_padding_mask(attention_mask, kv_length, kv_offset)
+    if padding is not None:
         seen = padding[:, mask.kv_offset : mask.kv_offset + kv_length].to(torch.bool)
         mask.key_mask = None if seen.all() else seen.expand(batch_size, kv_length)
     return mask
 
 
-def _read(mask_function: MaskMod, use_vmap: bool) -> tuple[bool, Pattern | None]:
+def _read(mask_function: MaskFunction, use_vmap: bool) -> tuple[bool, Pattern | None]:
     """(causal, the rest): a named pattern where the function is a known one, itself where not."""
     parts = [_pointwise(mask_function)] if use_vmap else list(_conjuncts(mask_function))
     causal = causal_mask_function in parts
@@ -125,7 +125,7 @@ def _read(mask_function: MaskMod, use_vmap: bool) -> tuple[bool, Pattern | None]
     return causal, reduce(and_, patterns) if patterns else None
 
 
-def _conjuncts(mask_function: MaskMod) -> Iterator[MaskMod]:
+def _conjuncts(mask_function: MaskFunction) -> Iterator[MaskFunction]:
     if getattr(mask_function, "__code__", None) is _AND:
         for part in getclosurevars(mask_function).nonlocals["mask_functions"]:
             yield from _conjuncts(part)
@@ -133,7 +133,7 @@ def _conjuncts(mask_function: MaskMod) -> Iterator[MaskMod]:
         yield mask_function
 
 
-def _as_pattern(part: MaskMod, causal: bool) -> Pattern:
+def _as_pattern(part: MaskFunction, causal: bool) -> Pattern:
     code = getattr(part, "__code__", None)
     if code in (_LOOK_BACK, _LOOK_AROUND):
         size = getclosurevars(part).nonlocals["sliding_window"]
@@ -144,13 +144,13 @@ def _as_pattern(part: MaskMod, causal: bool) -> Pattern:
     return FromMask(part)
 
 
-def _pointwise(mask_function: MaskMod) -> MaskMod:
+def _pointwise(mask_function: MaskFunction) -> MaskMod:
     """A function of four numbers as one of four tensors that broadcast."""
 
     def mask_mod(*indices: torch.Tensor) -> torch.Tensor:
         wide = torch.broadcast_tensors(*indices)
         with TransformGetItemToIndex():
-            flat = torch.vmap(mask_function)(*(index.flatten() for index in wide))
+            flat: torch.Tensor = torch.vmap(mask_function)(*(index.flatten() for index in wide))
         return flat.view(wide[0].shape)
 
     return mask_mod

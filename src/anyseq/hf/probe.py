@@ -14,7 +14,7 @@ import torch
 from transformers import PreTrainedModel
 
 from anyseq.errors import AnyseqError, UnsupportedModel
-from anyseq.hf.attend import Attachment, Seen
+from anyseq.hf.attend import SITE, Attachment, Seen
 from anyseq.patterns import Pattern
 
 _SHORT, _LONG = 16, 512  # tokens: as few as show what the pattern forbids
@@ -42,12 +42,12 @@ def _discover(model: PreTrainedModel, attachment: Attachment) -> None:
     if not called:
         raise UnsupportedModel(_bypass(model, "no layer calls"))
     for seen in record:
-        seen.module.anyseq_site.cross = seen.keys != seen.out.shape[1]
+        seen.site.cross = seen.keys != seen.out.shape[1]
     inside = {part for module in called for part in module.modules()}
     classes = {type(module) for module in called}
     for name, module in model.named_modules():
         if module not in called:
-            del module.anyseq_site
+            module.__dict__.pop(SITE, None)
         # A class that calls may have modules that did not: cross-attention without an encoder.
         related = module in inside or type(module) in classes or called & set(module.modules())
         if "attention" in type(module).__name__.lower() and not related:
@@ -63,7 +63,7 @@ def _check_reach(model: PreTrainedModel, attachment: Attachment, length: int) ->
     plain = _watch(model, attachment, tokens, tokens)
     if model.config.is_encoder_decoder:
         # Past the first cross-attention every token may notice a token of the encoder.
-        encoder = next(i for i, seen in enumerate(plain) if seen.module.anyseq_site.cross)
+        encoder = next(i for i, seen in enumerate(plain) if seen.site.cross)
         record = _watch(model, attachment, moved, tokens)
         _compare_reach(model, plain[:encoder], record[:encoder], start, attachment.pattern)
     record = _watch(model, attachment, tokens, moved)
@@ -82,7 +82,7 @@ def _compare_reach(
         differs = _differs(one, other)
         if not differs.any():
             continue  # another stack, which the change does not touch
-        if not one.module.anyseq_site.cross:
+        if not one.site.cross:
             allowed = _allowed(one, pattern)
             reached = reached | (allowed & reached[:, None, :]).any(2)
         if (differs & ~reached).any():
@@ -104,10 +104,9 @@ def _allowed(seen: Seen, pattern: Pattern | None) -> torch.Tensor:
         i = torch.arange(length)
         allowed &= pattern.at(length)(b, h, i[:, None], i).expand(batch, heads, -1, -1).any(1)
     # Not what the mask says, which may be wrong, but what the layer says of itself.
-    causal = getattr(seen.module, "is_causal", False)
-    if causal and getattr(seen.module.config, "is_causal", True):
-        allowed = allowed.tril()
-    return allowed
+    config = getattr(seen.module, "config", None)
+    causal = getattr(seen.module, "is_causal", False) and getattr(config, "is_causal", True)
+    return allowed.tril() if causal else allowed
 
 
 def _check_padding(model: PreTrainedModel, attachment: Attachment, length: int) -> None:
@@ -130,7 +129,8 @@ def _check_padding(model: PreTrainedModel, attachment: Attachment, length: int) 
 def _differs(one: Seen, other: Seen) -> torch.Tensor:
     """(B, N) bool, on the CPU; the same numbers in the same places differ by rounding at most."""
     tolerance = 16 * torch.finfo(one.out.dtype).eps * one.out.abs().max()
-    return ((one.out - other.out).abs() > tolerance).flatten(2).any(2).cpu()
+    # Negated, so that NaN counts as a difference.
+    return (~((one.out - other.out).abs() <= tolerance)).flatten(2).any(2).cpu()
 
 
 def _watch(

@@ -14,7 +14,7 @@ from transformers import (
 )
 
 from anyseq.errors import InvalidArgument, UnsupportedModel
-from anyseq.hf.attend import Attachment, Site, attend
+from anyseq.hf.attend import SITE, Attachment, Site, attend
 from anyseq.hf.gain import make_gain
 from anyseq.hf.mask import build_mask
 from anyseq.hf.probe import probe
@@ -22,6 +22,7 @@ from anyseq.patterns import FromMask, Pattern, PatternLike
 from anyseq.positions import Toeplitz
 
 _NAME = "anyseq"
+_ATTACHMENT = "anyseq_attachment"
 
 Model = TypeVar("Model", bound=PreTrainedModel)
 Sites = list[tuple[torch.nn.Module, Site]]
@@ -90,9 +91,9 @@ def _as_pattern(pattern: PatternLike) -> Pattern | None:
 def _put_on(model: PreTrainedModel, attachment: Attachment, sites: Sites) -> None:
     if attachment.gain is not None:
         model.anyseq_gain = attachment.gain
-    model.anyseq_attachment = attachment
+    model.__dict__[_ATTACHMENT] = attachment
     for module, site in sites:
-        module.anyseq_site = site
+        module.__dict__[SITE] = site
     attachment.hooks = [
         module.register_forward_pre_hook(_refuse_output_attentions, with_kwargs=True)
         for module in model.modules()
@@ -102,11 +103,9 @@ def _put_on(model: PreTrainedModel, attachment: Attachment, sites: Sites) -> Non
 
 def _take_off(model: PreTrainedModel) -> tuple[Attachment | None, Sites]:
     """What `_put_on` put on, or (None, [])."""
-    attachment: Attachment | None = model.__dict__.pop("anyseq_attachment", None)
+    attachment: Attachment | None = model.__dict__.pop(_ATTACHMENT, None)
     sites = [
-        (module, module.__dict__.pop("anyseq_site"))
-        for module in model.modules()
-        if "anyseq_site" in module.__dict__
+        (module, module.__dict__.pop(SITE)) for module in model.modules() if SITE in module.__dict__
     ]
     if attachment is not None:
         for hook in attachment.hooks:
@@ -133,7 +132,9 @@ def _set_implementation(model: PreTrainedModel) -> None:
 
 def _configs(model: PreTrainedModel) -> Iterator[PreTrainedConfig]:
     """Every config of the model and its parts, once each, the outer before the inner."""
-    queue = [part.config for part in model.modules() if isinstance(part, PreTrainedModel)]
+    queue: list[PreTrainedConfig | None] = [
+        part.config for part in model.modules() if isinstance(part, PreTrainedModel)
+    ]
     met: set[int] = set()
     while queue:
         config = queue.pop(0)

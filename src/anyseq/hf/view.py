@@ -73,9 +73,7 @@ def _from_position(pattern: Pattern | None, start: int, span: int) -> PatternLik
         return pattern
     mask_mod = pattern.at(span)
 
-    def shifted(
-        b: torch.Tensor, h: torch.Tensor, i: torch.Tensor, j: torch.Tensor
-    ) -> torch.Tensor:
+    def shifted(b: torch.Tensor, h: torch.Tensor, i: torch.Tensor, j: torch.Tensor) -> torch.Tensor:
         return mask_mod(b, h, i + start, j + start)
 
     return shifted
