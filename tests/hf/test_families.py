@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 import torch
-from hf.tiny import FAMILIES, SINGLE, SPECIALS, batch, make
 from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
 from transformers.masking_utils import eager_mask
 
 import anyseq as aq
+from hf.tiny import FAMILIES, SINGLE, SPECIALS, batch, make
 
 DECODERS = ["gpt2", "llama", "t5", *SPECIALS]
 PATTERN = aq.Window(2) | aq.Global((0,))
@@ -25,9 +25,7 @@ def loss_and_gradients(model: PreTrainedModel, tokens: int = 12) -> dict[str, to
     return {"loss": loss.detach()} | gradients
 
 
-def assert_equal(
-    one: dict[str, torch.Tensor], other: dict[str, torch.Tensor], family: str
-) -> None:
+def assert_equal(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor], family: str) -> None:
     rtol, atol = (1e-4, 1e-5) if family in SINGLE else (0.0, 1e-10)
     assert one.keys() == other.keys()
     for name in one:
@@ -85,7 +83,9 @@ def test_padding_on_the_right_is_as_no_padding(name: str) -> None:
 def test_generating_with_a_cache_is_generating_without(name: str) -> None:
     model = aq.hf.use(make(name), aq.Window(3), gain=64).eval()
     with torch.no_grad():
-        model.anyseq_gain.coefficients.uniform_(0.5, 2.0, generator=torch.Generator().manual_seed(3))
+        model.anyseq_gain.coefficients.uniform_(
+            0.5, 2.0, generator=torch.Generator().manual_seed(3)
+        )
     inputs = batch(model, 9)
     del inputs["labels"]
     settings = {"max_new_tokens": 12, "do_sample": False}

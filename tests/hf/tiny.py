@@ -24,7 +24,7 @@ from transformers import (
     T5ForConditionalGeneration,
 )
 
-COMMON = {
+COMMON: dict[str, Any] = {
     "hidden_size": 32,
     "num_hidden_layers": 2,
     "num_attention_heads": 4,
@@ -33,7 +33,7 @@ COMMON = {
     "max_position_embeddings": 64,
     "initializer_range": 0.3,  # far from uniform attention, so that differences show
 }
-SPECIAL = {"bos_token_id": 1, "eos_token_id": None, "pad_token_id": 0}
+SPECIAL: dict[str, Any] = {"bos_token_id": 1, "eos_token_id": None, "pad_token_id": 0}
 ENCODER = COMMON | {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
 GROUPED = COMMON | SPECIAL | {"num_key_value_heads": 2, "head_dim": 8}
 
@@ -47,8 +47,14 @@ def roberta() -> PreTrainedModel:
 
 
 def gpt2() -> PreTrainedModel:
-    sizes = {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 64, "vocab_size": 50}
-    dropout = {"attn_pdrop": 0.0, "resid_pdrop": 0.0, "embd_pdrop": 0.0}
+    sizes: dict[str, Any] = {
+        "n_embd": 32,
+        "n_layer": 2,
+        "n_head": 4,
+        "n_positions": 64,
+        "vocab_size": 50,
+    }
+    dropout: dict[str, Any] = {"attn_pdrop": 0.0, "resid_pdrop": 0.0, "embd_pdrop": 0.0}
     return GPT2LMHeadModel(GPT2Config(**sizes, **dropout, **SPECIAL, initializer_range=0.3))
 
 
@@ -57,7 +63,7 @@ def llama() -> PreTrainedModel:
 
 
 def t5() -> PreTrainedModel:
-    sizes = {"d_model": 32, "d_kv": 8, "d_ff": 64, "num_layers": 2, "num_heads": 4}
+    sizes: dict[str, Any] = {"d_model": 32, "d_kv": 8, "d_ff": 64, "num_layers": 2, "num_heads": 4}
     special = SPECIAL | {"decoder_start_token_id": 0}
     config = T5Config(**sizes, **special, vocab_size=50, dropout_rate=0.0)
     return T5ForConditionalGeneration(config)
@@ -65,7 +71,9 @@ def t5() -> PreTrainedModel:
 
 def gemma2() -> PreTrainedModel:
     return Gemma2ForCausalLM(
-        Gemma2Config(**GROUPED, sliding_window=4, query_pre_attn_scalar=8, attn_logit_softcapping=2.0)
+        Gemma2Config(
+            **GROUPED, sliding_window=4, query_pre_attn_scalar=8, attn_logit_softcapping=2.0
+        )
     )
 
 
@@ -87,8 +95,9 @@ SPECIALS: dict[str, Make] = {"gemma2": gemma2, "gpt_oss": gpt_oss}
 SINGLE = {"llama", "gemma2", "gpt_oss"}
 
 
-def make(name: str) -> PreTrainedModel:
-    """The same weights at every call, eager attention, in training mode."""
+def make(name: str) -> Any:
+    """The same weights at every call, eager attention, in training mode; Any, because
+    what its parts are called is the family's own business."""
     with torch.random.fork_rng():
         torch.manual_seed(1)
         model = (FAMILIES | SPECIALS)[name]().train()

@@ -7,6 +7,6 @@ from anyseq.errors import MissingExtra
 if find_spec("transformers") is None:
     raise MissingExtra('anyseq.hf needs transformers: pip install "anyseq[hf]"')
 
-from anyseq.hf.use import restore, use
+from anyseq.hf.attach import restore, use
 
 __all__ = ["restore", "use"]

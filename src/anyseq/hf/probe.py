@@ -27,7 +27,7 @@ def probe(model: PreTrainedModel, attachment: Attachment) -> None:
             f"{type(model).__name__} reads {model.main_input_name}; anyseq.hf.use can probe models "
             "that read input_ids"
         )
-    length = _length(model, attachment.pattern)
+    length = _length(model, attachment)
     with _undisturbed(model):
         _discover(model, attachment)
         _check_reach(model, attachment, length)
@@ -177,11 +177,14 @@ def _tokens(model: PreTrainedModel, length: int, shift: int = 0) -> torch.Tensor
     )
 
 
-def _length(model: PreTrainedModel, pattern: Pattern | None) -> int:
+def _length(model: PreTrainedModel, attachment: Attachment) -> int:
     """How many tokens the probe takes: enough to see that the pattern forbids something."""
+    pattern = attachment.pattern
     if pattern is not None and pattern.natural_length is not None:
         return pattern.natural_length
     limit = getattr(model.config.get_text_config(), "max_position_embeddings", _LONG)
+    if attachment.gain is not None:
+        limit = min(limit, attachment.gain.coefficients.shape[1] // 2 + 1)
     length = min(_SHORT, limit)
     while pattern is not None and 2 * length < min(_LONG, limit):
         if not pattern.mask(length).tril().equal(torch.ones(length, length).tril().bool()):
