@@ -37,7 +37,8 @@ def use(
 ) -> Model:
     """Put a pattern, a gain or both on every self-attention layer of `model`; returns `model`.
 
-    pattern: a Pattern or a mask_mod(b, h, i, j), and-ed with the model's own mask.
+    pattern: a Pattern or a mask_mod(b, h, i, j), and-ed with the model's own mask. i and j count
+        slots of the batch: where a sequence is padded on the left, its slot 0 is padding.
     gain: True for a learnable URPE table of ones, (heads, 2n-1) with n the config's
         max_position_embeddings, one for all layers; n itself; or the table to start from. It
         becomes the parameter `model.anyseq_gain.coefficients`.
