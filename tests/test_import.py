@@ -19,14 +19,14 @@ def test_everything_public_is_there() -> None:
     assert len(set(anyseq.__all__)) == len(anyseq.__all__)
 
 
-def test_plotting_and_terminal_load_when_used() -> None:
+def test_plotting_terminal_and_transformers_load_when_used() -> None:
     loaded = json.loads(
         run(
             "import json, sys, anyseq; "
             "print(json.dumps(sorted({name.split('.')[0] for name in sys.modules})))"
         )
     )
-    for heavy in ("matplotlib", "rich", "cyclopts", "scipy"):
+    for heavy in ("matplotlib", "rich", "cyclopts", "scipy", "transformers"):
         assert heavy not in loaded
 
 

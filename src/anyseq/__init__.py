@@ -6,6 +6,7 @@ design = aq.Design(tokens=3)
 result = aq.approximate(f, design, features=1, tol=0.1, lipschitz=1.0)
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from anyseq import errors, nn
@@ -48,6 +49,7 @@ from anyseq.positions import (
 from anyseq.probability import Entmax15, Hardmax, ProbMap, Softmax, Sparsemax, TopK
 
 if TYPE_CHECKING:
+    from anyseq import hf
     from anyseq.pictures import show
 
 __version__ = "0.1.0"
@@ -98,6 +100,7 @@ __all__ = [
     "attention_plan",
     "errors",
     "functions",
+    "hf",
     "load",
     "nn",
     "plan",
@@ -110,9 +113,11 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> Any:
-    # Plotting is loaded when it is first used: importing anyseq stays quick.
+    # Plotting and transformers are loaded when first used: importing anyseq stays quick.
     if name == "show":
         from anyseq.pictures import show
 
         return show
+    if name == "hf":
+        return import_module("anyseq.hf")
     raise AttributeError(f"module 'anyseq' has no attribute {name!r}")

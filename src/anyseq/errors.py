@@ -15,6 +15,8 @@ __all__ = [
     "FileProblem",
     "InvalidArgument",
     "InvalidFunction",
+    "MissingExtra",
+    "UnsupportedModel",
     "WeightsChanged",
 ]
 
@@ -50,3 +52,11 @@ class WeightsChanged(AnyseqError):
 
 class FileProblem(AnyseqError):
     """A file or folder is missing, damaged, of another kind, or must not be overwritten."""
+
+
+class MissingExtra(AnyseqError, ImportError):
+    """A part of anyseq needs a package that is not installed; the message has the pip command."""
+
+
+class UnsupportedModel(AnyseqError, ValueError):
+    """A Hugging Face model on which a pattern or gain would not do what was asked."""

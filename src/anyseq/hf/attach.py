@@ -1,0 +1,161 @@
+"""`anyseq.hf.use`: a pattern and a URPE gain on a loaded Hugging Face model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, TypeVar
+
+import torch
+from transformers import (
+    AttentionInterface,
+    AttentionMaskInterface,
+    PreTrainedConfig,
+    PreTrainedModel,
+)
+
+from anyseq.errors import InvalidArgument, UnsupportedModel
+from anyseq.hf.attend import SITE, Attachment, Site, attend
+from anyseq.hf.gain import make_gain
+from anyseq.hf.mask import build_mask
+from anyseq.hf.probe import probe
+from anyseq.patterns import FromMask, Pattern, PatternLike
+from anyseq.positions import Toeplitz
+
+_NAME = "anyseq"
+_ATTACHMENT = "anyseq_attachment"
+
+Model = TypeVar("Model", bound=PreTrainedModel)
+Sites = list[tuple[torch.nn.Module, Site]]
+
+
+def use(
+    model: Model,
+    pattern: PatternLike = None,
+    gain: bool | int | torch.Tensor | Toeplitz | None = None,
+    *,
+    backend: str = "auto",
+) -> Model:
+    """Put a pattern, a gain or both on every self-attention layer of `model`; returns `model`.
+
+    pattern: a Pattern or a mask_mod(b, h, i, j), and-ed with the model's own mask. i and j count
+        slots of the batch: where a sequence is padded on the left, its slot 0 is padding.
+    gain: True for a learnable URPE table of ones, (heads, 2n-1) with n the config's
+        max_position_embeddings, one for all layers; n itself; or the table to start from. It
+        becomes the parameter `model.anyseq_gain.coefficients`.
+    backend: as in `anyseq.attention`.
+
+    Cross-attention stays as it is. No N x N mask is built. The model is run on a few tokens to see
+    that the pattern, causality and padding take effect; if they do not, or attention does not go
+    through transformers' AttentionInterface, UnsupportedModel says why and the model is as before.
+
+    A saved model has the gain among its weights but not the pattern: after `from_pretrained` call
+    `use` again, then `model.load_state_dict(safetensors.torch.load_file(...), strict=False)`.
+    """
+    if not isinstance(model, PreTrainedModel):
+        raise InvalidArgument(
+            f"model={type(model).__name__}: expected a transformers.PreTrainedModel"
+        )
+    before = [(config, config._attn_implementation) for config in _configs(model)]
+    old, old_sites = _take_off(model)
+    new = Attachment(
+        pattern=_as_pattern(pattern),
+        gain=None if gain is None else make_gain(model, gain),
+        backend=backend,
+        original=before if old is None else old.original,
+    )
+    try:
+        _put_on(model, new, [(module, Site(new)) for module in model.modules()])
+        _set_implementation(model)
+        probe(model, new)
+    except BaseException:
+        _take_off(model)
+        _reset(before)
+        if old is not None:
+            _put_on(model, old, old_sites)
+        raise
+    return model
+
+
+def restore(model: Model) -> Model:
+    """Undo `use`: the model has the attention it was loaded with, and no gain."""
+    attachment, _ = _take_off(model)
+    if attachment is not None:
+        _reset(attachment.original)
+    return model
+
+
+def _as_pattern(pattern: PatternLike) -> Pattern | None:
+    """A mask_mod becomes a Pattern; a mask_mod does not depend on n, so nothing is lost."""
+    return pattern if pattern is None or isinstance(pattern, Pattern) else FromMask(pattern)
+
+
+def _put_on(model: PreTrainedModel, attachment: Attachment, sites: Sites) -> None:
+    if attachment.gain is not None:
+        model.anyseq_gain = attachment.gain
+    model.__dict__[_ATTACHMENT] = attachment
+    for module, site in sites:
+        module.__dict__[SITE] = site
+    attachment.hooks = [
+        module.register_forward_pre_hook(_refuse_output_attentions, with_kwargs=True)
+        for module in model.modules()
+        if isinstance(module, PreTrainedModel)
+    ]
+
+
+def _take_off(model: PreTrainedModel) -> tuple[Attachment | None, Sites]:
+    """What `_put_on` put on, or (None, [])."""
+    attachment: Attachment | None = model.__dict__.pop(_ATTACHMENT, None)
+    sites = [
+        (module, module.__dict__.pop(SITE)) for module in model.modules() if SITE in module.__dict__
+    ]
+    if attachment is not None:
+        for hook in attachment.hooks:
+            hook.remove()
+        if attachment.gain is not None:
+            del model.anyseq_gain
+    return attachment, sites
+
+
+def _set_implementation(model: PreTrainedModel) -> None:
+    # The attention function and the mask function must have the same name: without the second,
+    # transformers hands attention_mask=None to the first.
+    AttentionInterface.register(_NAME, attend)
+    AttentionMaskInterface.register(_NAME, build_mask)
+    model.set_attn_implementation(_NAME)
+    for module in model.modules():
+        if isinstance(module, PreTrainedModel) and module.config._attn_implementation != _NAME:
+            raise UnsupportedModel(
+                f"{type(module).__name__}: its attention does not go through transformers' "
+                "AttentionInterface, so a pattern or gain would have no effect; choose a model "
+                "whose attention does (BERT, RoBERTa, GPT-2, Llama, T5, ...)"
+            )
+
+
+def _configs(model: PreTrainedModel) -> Iterator[PreTrainedConfig]:
+    """Every config of the model and its parts, once each, the outer before the inner."""
+    queue: list[PreTrainedConfig | None] = [
+        part.config for part in model.modules() if isinstance(part, PreTrainedModel)
+    ]
+    met: set[int] = set()
+    while queue:
+        config = queue.pop(0)
+        if config is not None and id(config) not in met:
+            met.add(id(config))
+            yield config
+            queue.extend(getattr(config, name, None) for name in config.sub_configs)
+
+
+def _reset(implementations: list[tuple[PreTrainedConfig, Any]]) -> None:
+    for config, implementation in implementations:
+        config._attn_implementation = implementation
+
+
+def _refuse_output_attentions(
+    module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> None:
+    # Some models keep this from their attention layers, and would then return an empty tuple.
+    if kwargs.get("output_attentions"):
+        raise InvalidArgument(
+            f"output_attentions=True: {type(module).__name__} runs on anyseq.attention, which "
+            "keeps no N x M weights; call anyseq.hf.restore(model) and use 'eager' to see them"
+        )

@@ -1,0 +1,156 @@
+"""The mask that Hugging Face asks for, as facts instead of an N x M tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import reduce
+from inspect import getclosurevars
+from operator import and_
+from typing import Any
+
+import torch
+from torch._dynamo._trace_wrapped_higher_order_op import TransformGetItemToIndex
+from transformers.masking_utils import (
+    and_masks,
+    bidirectional_mask_function,
+    causal_mask_function,
+    prepare_padding_mask,
+    sliding_window_bidirectional_overlay,
+    sliding_window_overlay,
+)
+
+from anyseq.errors import InvalidArgument
+from anyseq.patterns import FromMask, MaskMod, Pattern, Window
+
+MaskFunction = Callable[..., Any]
+"""What Hugging Face calls a mask_mod: (b, h, i, j) -> bool."""
+
+# Closures made by one function share its code: that is how they are recognised.
+_AND = and_masks(causal_mask_function).__code__
+_LOOK_BACK = sliding_window_overlay(1).__code__
+_LOOK_AROUND = sliding_window_bidirectional_overlay(1).__code__
+
+_LOOKS = {torch.Tensor.dim, torch.Tensor.size} | {
+    getattr(torch.Tensor, name).__get__
+    for name in ("shape", "ndim", "dtype", "device", "requires_grad")
+}
+_KEEPS = {torch.Tensor.to, torch.Tensor.contiguous, torch.Tensor.detach}
+
+
+class AttentionMask(torch.Tensor):
+    """Who may look at whom, asked for by a model; shape (B, 1, N, M), memory of one entry.
+
+    It is a tensor of four axes because models and `generate` hand such a mask on as it is. A model
+    that computes with it would compute with nothing, so that is refused by name.
+
+    causal: key j <= query i. pattern: what else the model asks of i and j, or None.
+    key_mask: (B, M) bool, False for padding; None if there is none.
+    q_offset, kv_offset: the positions of the first query and of the first key.
+    """
+
+    causal: bool
+    pattern: Pattern | None
+    key_mask: torch.Tensor | None
+    q_offset: int
+    kv_offset: int
+
+    @classmethod
+    def __torch_function__(
+        cls,
+        func: Callable[..., Any],
+        types: Sequence[type],
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        if func is torch.Tensor.__repr__:
+            return args[0]._text()
+        if func in _KEEPS:
+            return args[0]
+        if func in _LOOKS:
+            with torch._C.DisableTorchFunctionSubclass():
+                return func(*args, **(kwargs or {}))
+        raise InvalidArgument(
+            f"attention_mask: the model computes {getattr(func, '__name__', func)} of its mask, "
+            "but anyseq builds no N x M mask; put the restriction into the pattern instead"
+        )
+
+    def _text(self) -> str:
+        padded = "" if self.key_mask is None else ", padded"
+        return (
+            f"AttentionMask(causal={self.causal}, pattern={self.pattern}{padded}, "
+            f"q_offset={self.q_offset}, kv_offset={self.kv_offset})"
+        )
+
+
+def build_mask(
+    batch_size: int,
+    q_length: int,
+    kv_length: int,
+    q_offset: int | torch.Tensor = 0,
+    kv_offset: int = 0,
+    mask_function: MaskFunction = causal_mask_function,
+    attention_mask: torch.Tensor | None = None,
+    use_vmap: bool = False,
+    device: torch.device | str = "cpu",
+    **how_to_build: object,
+) -> AttentionMask:
+    """What is registered with `AttentionMaskInterface`.
+
+    mask_function(b, h, i, j) speaks of positions: i = q_offset + row, j = kv_offset + column.
+    attention_mask: (B, positions so far) bool, False for padding.
+    use_vmap: mask_function takes scalars only.
+    how_to_build: when a dense mask may be left out and what dtype it has; there is none here.
+    """
+    one = torch.ones((), dtype=torch.bool, device=device)
+    mask = torch.Tensor._make_subclass(
+        AttentionMask, one.expand(batch_size, 1, q_length, kv_length)
+    )
+    mask.causal, mask.pattern = _read(mask_function, use_vmap)
+    # A static cache counts in a tensor that it goes on changing: the number is taken now.
+    mask.q_offset, mask.kv_offset = int(q_offset), int(kv_offset)
+    mask.key_mask = None
+    padding = prepare_padding_mask(attention_mask, kv_length, kv_offset)
+    if padding is not None:
+        seen = padding[:, mask.kv_offset : mask.kv_offset + kv_length].to(torch.bool)
+        mask.key_mask = None if seen.all() else seen.expand(batch_size, kv_length)
+    return mask
+
+
+def _read(mask_function: MaskFunction, use_vmap: bool) -> tuple[bool, Pattern | None]:
+    """(causal, the rest): a named pattern where the function is a known one, itself where not."""
+    parts = [_pointwise(mask_function)] if use_vmap else list(_conjuncts(mask_function))
+    causal = causal_mask_function in parts
+    known = (causal_mask_function, bidirectional_mask_function)
+    patterns = [_as_pattern(part, causal) for part in parts if part not in known]
+    return causal, reduce(and_, patterns) if patterns else None
+
+
+def _conjuncts(mask_function: MaskFunction) -> Iterator[MaskFunction]:
+    if getattr(mask_function, "__code__", None) is _AND:
+        for part in getclosurevars(mask_function).nonlocals["mask_functions"]:
+            yield from _conjuncts(part)
+    else:
+        yield mask_function
+
+
+def _as_pattern(part: MaskFunction, causal: bool) -> Pattern:
+    code = getattr(part, "__code__", None)
+    if code in (_LOOK_BACK, _LOOK_AROUND):
+        size = getclosurevars(part).nonlocals["sliding_window"]
+        # Looking back: i - j < size, one side of a window; causality is the other side.
+        radius = size - 1 if code is _LOOK_BACK else size
+        if radius >= 1 and (causal or code is _LOOK_AROUND):
+            return Window(radius)
+    return FromMask(part)
+
+
+def _pointwise(mask_function: MaskFunction) -> MaskMod:
+    """A function of four numbers as one of four tensors that broadcast."""
+
+    def mask_mod(*indices: torch.Tensor) -> torch.Tensor:
+        wide = torch.broadcast_tensors(*indices)
+        with TransformGetItemToIndex():
+            flat: torch.Tensor = torch.vmap(mask_function)(*(index.flatten() for index in wide))
+        return flat.view(wide[0].shape)
+
+    return mask_mod

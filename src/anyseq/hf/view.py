@@ -1,0 +1,101 @@
+"""What the queries of one call may see: the model's mask and the pattern, together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from anyseq.errors import InvalidArgument
+from anyseq.hf.growth import can_grow
+from anyseq.hf.mask import AttentionMask
+from anyseq.patterns import MaskMod, Pattern, PatternLike, resolve
+
+
+@dataclass(frozen=True)
+class View:
+    """Arguments of `anyseq.attention`, for the first `keys` keys; causal=None: it is not known."""
+
+    keys: int
+    pattern: PatternLike = None
+    key_mask: torch.Tensor | None = None
+    bias: torch.Tensor | None = None
+    causal: bool | None = None
+    q_offset: int = 0
+
+
+def view(
+    mask: torch.Tensor | None,
+    pattern: Pattern | None,
+    rows: int,
+    columns: int,
+) -> View:
+    """`pattern` acts on positions, which a mask of our own knows and a 4D mask of the caller does
+    not, unless there are as many queries as keys."""
+    if isinstance(mask, AttentionMask):
+        return _own(mask, pattern, rows, columns)
+    if mask is None:
+        return View(columns, pattern)
+    return _given(mask, pattern, rows, columns)
+
+
+def _own(mask: AttentionMask, pattern: Pattern | None, rows: int, columns: int) -> View:
+    if tuple(mask.shape[2:]) != (rows, columns):
+        raise InvalidArgument(
+            f"attention_mask for {tuple(mask.shape[2:])} queries and keys, but attention got "
+            f"({rows}, {columns}); the model changes its keys after it made the mask"
+        )
+    if pattern is not None and mask.q_offset > 0 and not can_grow(pattern, mask.causal):
+        raise InvalidArgument(
+            f"pattern {pattern}: its rows change as the sequence grows, so keys and values in a "
+            "cache would be out of date; call the model or generate with use_cache=False"
+        )
+    first = mask.q_offset - mask.kv_offset
+    # Slots of a static cache that are still empty lie after the last query.
+    keys = min(columns, first + rows) if mask.causal else columns
+    both = pattern if mask.pattern is None else mask.pattern
+    if pattern is not None and mask.pattern is not None:
+        both = pattern & mask.pattern
+    return View(
+        keys,
+        _from_position(both, mask.kv_offset, mask.kv_offset + max(keys, first + rows)),
+        None if mask.key_mask is None else mask.key_mask[:, :keys],
+        None,
+        mask.causal,
+        first,
+    )
+
+
+def _from_position(pattern: Pattern | None, start: int, span: int) -> PatternLike:
+    """The pattern over `span` positions, seen from position `start`: a cache that keeps only the
+    last keys begins there."""
+    if pattern is None or start == 0:
+        return pattern
+    mask_mod = pattern.at(span)
+
+    def shifted(b: torch.Tensor, h: torch.Tensor, i: torch.Tensor, j: torch.Tensor) -> torch.Tensor:
+        return mask_mod(b, h, i + start, j + start)
+
+    return shifted
+
+
+def _given(mask: torch.Tensor, pattern: Pattern | None, rows: int, columns: int) -> View:
+    """A mask (B, 1 or H, N, M) that the caller made: True = may attend, or added to the scores."""
+    if mask.ndim != 4 or tuple(mask.shape[2:]) != (rows, columns):
+        raise InvalidArgument(
+            f"attention_mask of shape {tuple(mask.shape)}: expected (B, tokens) or "
+            f"(B, 1 or heads, {rows}, {columns})"
+        )
+    if pattern is not None and rows != columns:
+        raise InvalidArgument(
+            f"attention_mask of shape {tuple(mask.shape)} with a pattern and a cache: which "
+            "positions it speaks of is not known; give the (B, tokens) mask, or use_cache=False"
+        )
+    if mask.dtype != torch.bool:
+        return View(columns, pattern, bias=mask)
+    allowed = resolve(mask, columns)
+    return View(columns, allowed if pattern is None else _both(allowed, pattern.at(columns)))
+
+
+def _both(one: MaskMod, other: MaskMod) -> MaskMod:
+    return lambda b, h, i, j: one(b, h, i, j) & other(b, h, i, j)

@@ -1,0 +1,152 @@
+"""`use` and `restore`: what is put on a model, what comes off again, what stays apart."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from transformers import BertConfig, BertModel, LlamaForCausalLM, PreTrainedModel
+
+import anyseq as aq
+from anyseq.errors import InvalidArgument
+from hf.tiny import COMMON, FAMILIES, batch, make
+
+
+def logits(model: PreTrainedModel) -> torch.Tensor:
+    inputs = batch(model)
+    out: torch.Tensor = model.eval()(**inputs).logits
+    return out if model.config.is_encoder_decoder else out[inputs["attention_mask"].bool()]
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_gain_of_ones_changes_nothing_and_learns(name: str) -> None:
+    plain = logits(make(name))
+    model = aq.hf.use(make(name), gain=64)
+    torch.testing.assert_close(logits(model), plain, rtol=1e-5, atol=1e-5)
+    assert "anyseq_gain.coefficients" in dict(model.named_parameters())
+    assert model.anyseq_gain.coefficients.shape == (4, 127)
+    model(**batch(model)).loss.backward()
+    assert model.anyseq_gain.coefficients.grad.abs().sum() > 0
+
+
+def test_a_gain_is_multiplied_after_the_softmax() -> None:
+    table = torch.rand(4, 127, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    bare = make("bert")
+    seen: list[torch.Tensor] = []
+    layer = bare.bert.encoder.layer[0].attention.self
+    layer.register_forward_hook(lambda module, args, out: seen.append(out[0]))
+    ids = batch(bare)["input_ids"]
+    value = layer.value(bare.eval().bert.embeddings(ids)).view(2, 12, 4, 8).transpose(1, 2)
+    weights = bare(ids, output_attentions=True).attentions[0]
+    offset = torch.arange(12)[:, None] - torch.arange(12) + 63
+    expected = (weights * table[:, offset]) @ value
+    aq.hf.use(bare, gain=aq.Toeplitz(table))(ids)
+    torch.testing.assert_close(seen[-1], expected.transpose(1, 2).flatten(2))
+
+
+def test_the_gain_takes_its_length_from_the_config_or_is_told() -> None:
+    assert aq.hf.use(make("llama"), gain=True).anyseq_gain.coefficients.shape == (4, 127)
+    with pytest.raises(InvalidArgument, match=r"gain=True.*T5ForConditionalGeneration.*gain=n"):
+        aq.hf.use(make("t5"), gain=True)
+    with pytest.raises(InvalidArgument, match="gain of 3 heads"):
+        aq.hf.use(make("bert"), gain=torch.ones(3, 127))
+    with pytest.raises(InvalidArgument, match="offsets up to 4"):
+        aq.hf.use(make("bert"), gain=5)(**batch(make("bert")))
+
+
+def test_two_models_do_not_interfere_even_with_one_config() -> None:
+    config = BertConfig(**COMMON)
+    one, other = BertModel(config).eval(), BertModel(config).eval()
+    other.load_state_dict(one.state_dict())
+    aq.hf.use(one, aq.Window(1))
+    aq.hf.use(other, aq.Window(3), gain=True)
+    ids = batch(one)["input_ids"]
+    narrow, wide = one(ids)[0], other(ids)[0]
+    assert (narrow - wide).abs().max() > 1e-3
+    aq.hf.use(other, aq.Window(1))
+    assert torch.equal(one(ids)[0], narrow)
+    assert torch.equal(other(ids)[0], narrow)
+
+
+def test_a_model_that_shares_a_config_but_was_not_met_says_so() -> None:
+    config = BertConfig(**COMMON)
+    one, other = BertModel(config), BertModel(config)
+    aq.hf.use(one, aq.Window(1))
+    with pytest.raises(InvalidArgument, match="share"):
+        other(batch(one)["input_ids"])
+
+
+def test_a_copy_has_its_own_gain() -> None:
+    model = aq.hf.use(make("gpt2"), aq.Window(2), gain=True)
+    twin = copy.deepcopy(model)
+    assert torch.equal(logits(twin), logits(model))
+    with torch.no_grad():
+        twin.anyseq_gain.coefficients.mul_(2)
+    assert (logits(twin) - logits(model)).abs().max() > 1e-3
+
+
+def test_restore_undoes_everything() -> None:
+    model = make("t5")
+    before, names = logits(model), set(model.state_dict())
+    aq.hf.use(model, aq.Window(1), gain=32)
+    aq.hf.use(model, aq.Window(2), gain=32)
+    assert (logits(model) - before).abs().max() > 1e-3
+    aq.hf.restore(model)
+    assert torch.equal(logits(model), before)
+    assert set(model.state_dict()) == names
+    assert model(**batch(model), output_attentions=True).encoder_attentions
+
+
+def test_using_leaves_modes_and_random_numbers_alone() -> None:
+    model = make("bert")
+    model.bert.embeddings.eval()
+    torch.manual_seed(5)
+    expected = torch.rand(3)
+    torch.manual_seed(5)
+    aq.hf.use(model, aq.BigBird(4, 1, 1, 1, 0))
+    assert torch.equal(torch.rand(3), expected)
+    assert model.training
+    assert not model.bert.embeddings.training
+
+
+def test_saving_and_loading(tmp_path: Path) -> None:
+    model = aq.hf.use(make("llama"), aq.Window(2), gain=True)
+    with torch.no_grad():
+        model.anyseq_gain.coefficients.uniform_(0.5, 2.0)
+    model.save_pretrained(tmp_path)
+    loaded = LlamaForCausalLM.from_pretrained(tmp_path)
+    assert loaded.config._attn_implementation != "anyseq"
+    aq.hf.use(loaded, aq.Window(2), gain=True)
+    loaded.load_state_dict(load_file(tmp_path / "model.safetensors"), strict=False)
+    assert torch.equal(logits(loaded), logits(model))
+
+
+def test_a_mask_mod_is_a_pattern() -> None:
+    by_hand = aq.hf.use(make("bert"), lambda b, h, i, j: (i - j).abs() <= 2)
+    assert torch.equal(logits(by_hand), logits(aq.hf.use(make("bert"), aq.Window(2))))
+
+
+def test_patterns_may_differ_by_head_or_fix_the_length() -> None:
+    aq.hf.use(make("llama"), aq.PerHead(aq.Window(1), aq.Full()))
+    aq.hf.use(make("t5"), aq.Documents((3, 4)))
+    aq.hf.use(make("bert"), aq.Window(40))
+
+
+def test_gradient_checkpointing_gives_the_same_gradients() -> None:
+    gradients = []
+    for checkpointed in (False, True):
+        model = aq.hf.use(make("llama"), aq.Window(2), gain=True).train()
+        if checkpointed:
+            model.gradient_checkpointing_enable()
+        model(**batch(model), use_cache=False).loss.backward()
+        gradients.append(model.anyseq_gain.coefficients.grad)
+    torch.testing.assert_close(*gradients)
+
+
+def test_half_precision() -> None:
+    model = aq.hf.use(make("llama").to(torch.bfloat16), aq.Window(2), gain=True)
+    assert model.anyseq_gain.coefficients.dtype == torch.bfloat16
+    assert logits(model).isfinite().all()
