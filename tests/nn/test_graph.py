@@ -99,7 +99,8 @@ def test_the_gain_starts_at_one() -> None:
     state = {name: value for name, value in with_gain.state_dict().items() if name != "gain"}
     without.load_state_dict(state)
     x, adjacency = random(2, 5, 3), graphs(2, 5)
-    assert torch.equal(with_gain(x, adjacency).graph, without(x, adjacency).graph)
+    expected = without(x, adjacency).graph
+    torch.testing.assert_close(with_gain(x, adjacency).graph, expected, rtol=0, atol=1e-12)
 
 
 def test_distances_found_before_are_the_same() -> None:

@@ -102,6 +102,8 @@ class Approximation:
             )
         if x.dtype != torch.float64:
             raise InvalidArgument(f"x of dtype {x.dtype}: expected float64, use x.double()")
+        if bool(x.isnan().any()):
+            raise InvalidArgument("x holds NaN: expected numbers, in [0, 1] for the error to hold")
         self.check_unchanged()
         # On a ramp the blocks magnify a last bit to a whole id, and matrix products of another
         # batch size may round the last bit otherwise. So the batch stays as it is.

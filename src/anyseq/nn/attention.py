@@ -14,7 +14,7 @@ from anyseq.base import at_least_one, finite
 from anyseq.errors import InvalidArgument
 from anyseq.nn.attention_position import AttentionPosition, attention_position
 from anyseq.nn.cache import LayerCache
-from anyseq.ops import attention
+from anyseq.ops import attention, prepare
 from anyseq.patterns import PatternLike
 from anyseq.positions import NoPosition, Place, Position, Toeplitz
 from anyseq.probability import ProbMap, Softmax, resolve_prob_map
@@ -100,6 +100,7 @@ class Attention(nn.Module):
         if heads % self.kv_heads:
             raise InvalidArgument(f"kv_heads={kv_heads}: expected a divisor of heads={heads}")
         self.pattern, self.causal = pattern, causal
+        prepare(pattern)
         self.prob_map, self.scale, self.backend = resolve_prob_map(prob_map), scale, backend
         self.dropout = check_dropout(dropout)
         if sinks and not isinstance(self.prob_map, Softmax):

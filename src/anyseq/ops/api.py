@@ -11,8 +11,8 @@ from anyseq.errors import InvalidArgument
 from anyseq.ops.call import ScoreMod
 from anyseq.ops.checks import check_result, checked
 from anyseq.ops.choose import BACKENDS, AttentionPlan, choose, refusals
-from anyseq.ops.tiles import covered_scores
-from anyseq.patterns import PatternLike
+from anyseq.ops.tiles import covered_scores, key_of
+from anyseq.patterns import Pattern, PatternLike
 from anyseq.positions import Toeplitz
 from anyseq.probability import ProbMap
 
@@ -116,6 +116,12 @@ def attention(
     out, lse = BACKENDS[name].attention(call)
     check_result(call, out)
     return (out, lse) if return_lse else out
+
+
+def prepare(pattern: PatternLike) -> None:
+    """Make a pattern known, so that a graph compiled later can name it."""
+    if isinstance(pattern, Pattern):
+        key_of(pattern)
 
 
 def attention_plan(

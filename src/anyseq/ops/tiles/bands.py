@@ -99,8 +99,8 @@ def _band(low: int, high: int, step: int, sizes: Sizes) -> Pass:
 def _cuts(first: int, last: int, full: int, thin: int, height: int) -> Iterator[tuple[int, int]]:
     """Tiles of the rows first, ..., last - 1, as (first row, row after the last one).
 
-    Rows full, ..., thin - 1 see the whole width of the band and get equal tiles. The rows before and
-    after them see less, each tile something else: fewer and higher tiles are better there.
+    Rows full, ..., thin - 1 see the whole width of the band and get equal tiles. The rows before
+    and after them see less, each tile something else: fewer and higher tiles are better there.
     """
     tallest = _HEIGHTS[-1]
     full = min(max(first, full), last)

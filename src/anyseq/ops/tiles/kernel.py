@@ -264,8 +264,8 @@ def _add_product(
     right: torch.Tensor,
     scale: float,
 ) -> None:
-    """Add left @ right·scale (tiles, width, ·) to the columns (C, ·) of the tiles. Neighbouring tiles
-    may share columns: the product is taken in strips so narrow that within one they do not."""
+    """Add left @ right·scale (tiles, width, ·) to the columns (C, ·) of the tiles. Neighbours may
+    share columns: the product is taken in strips so narrow that within one they do not."""
     step = run.column_step
     if run.tiles == 1 or step >= run.width:
         step = run.width

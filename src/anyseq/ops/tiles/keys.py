@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from uuid import uuid4
-
-import torch
 
 from anyseq.errors import InvalidArgument
 from anyseq.patterns import Causal, Full, Pattern, pattern_from_dict
@@ -16,9 +13,9 @@ _PATTERNS: dict[str, Pattern] = {}
 _HELD = "held "  # before the keys of patterns that only this process knows
 
 
-def _key_of(pattern: Pattern) -> str:
+def key_of(pattern: Pattern) -> str:
     """The pattern's description if it can be written down, else a name that is never given twice;
-    equal patterns have equal keys."""
+    equal patterns have equal keys. torch.compile can trace this for a pattern seen before."""
     key = _KEYS.get(pattern)
     if key is None:
         try:
@@ -28,10 +25,6 @@ def _key_of(pattern: Pattern) -> str:
         _KEYS[pattern] = key
         _PATTERNS[key] = pattern
     return key
-
-
-key_of: Callable[[Pattern], str] = torch.compiler.assume_constant_result(_key_of)
-"""The key of a pattern; a compiled graph holds it as a constant."""
 
 
 def pattern_of(key: str) -> Pattern:
