@@ -67,8 +67,8 @@ class Ring(Pattern):
         return self._allows(torch.arange(1 - n, n), n)
 
     def _allows(self, offset: torch.Tensor, n: int) -> torch.Tensor:
-        around = offset % n
-        return (around <= self.radius) | (around >= n - self.radius)
+        distance = offset.abs()  # the other way round it is n - distance
+        return (distance <= self.radius) | (distance >= n - self.radius)
 
 
 @dataclass(frozen=True)
