@@ -1,5 +1,6 @@
 """Measurements. Ratios are taken in one run, alternating, with the median."""
 
+from anyseq.bench.attention import bench_attention
 from anyseq.bench.construct import bench_construct
 
-__all__ = ["bench_construct"]
+__all__ = ["bench_attention", "bench_construct"]

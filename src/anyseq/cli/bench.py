@@ -2,55 +2,71 @@
 
 from __future__ import annotations
 
+import json as json_format
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-from anyseq.base import table, write_text
-from anyseq.bench import bench_construct
+from anyseq.base import write_text
+from anyseq.bench import bench_attention, bench_construct
+from anyseq.cli.bench_text import attention_text, construct_text
 from anyseq.cli.terminal import progress_bar, say, say_json
 from anyseq.errors import FileProblem
 
+_BENCHES = {
+    "construct": (bench_construct, construct_text),
+    "attention": (bench_attention, attention_text),
+}
 
-def bench(what: Literal["construct"], /, *, json: bool = False, into: Path | None = None) -> None:
-    """Measure on this machine.
+
+def bench(
+    what: Literal["construct", "attention"],
+    /,
+    *,
+    json: bool = False,
+    into: Path | None = None,
+    out: Path | None = None,
+) -> None:
+    """Measure on this machine. Let nothing else run meanwhile.
 
     Parameters
     ----------
     what
         construct: building, saving, loading and evaluating constructed networks.
+        attention: patterns and positions beside torch and, if they are installed
+        (pip install "anyseq[bench]"), Hugging Face and local-attention. Some minutes.
     json
         Print JSON.
     into
-        A text file, such as README.md, whose lines between `<!-- bench construct -->` and
-        `<!-- end -->` are replaced by the figures.
+        A text file, such as README.md, whose lines between `<!-- bench construct -->` (or
+        attention) and `<!-- end -->` are replaced by the figures.
+    out
+        attention: a folder for attention.json and attention.png; bench-attention unless given.
     """
     if into is not None:
         _replace_block(into, what, None)
+    measure, text_of = _BENCHES[what]
     with progress_bar() as progress:
-        figures = bench_construct(progress)
+        figures = measure(progress)
+    if what == "attention":
+        _write(figures, out or Path("bench-attention"))
     if json:
         say_json(figures)
-        return
-    fused, nodes, deep = figures["yun_fused"], figures["gather_nodes"], figures["yun_deep"]
-    by_nodes = nodes["seconds_by_nodes"].items()
-    rows = [
-        (
-            f"yun, {fused['layers']:,} layers, layer by layer",
-            _time(fused["layer_by_layer_seconds"]),
-        ),
-        ("the same, fused", _time(fused["fused_seconds"])),
-        ("ratio", f"{fused['ratio']:,.0f} x"),
-        ("largest difference", f"{fused['largest_difference']:.1g}"),
-        *((f"gather, {int(count):,} nodes, fused", _time(taken)) for count, taken in by_nodes),
-        ("ratio of the last to the first", f"{nodes['ratio']:.2f} x"),
-        (f"yun, {deep['layers']:,} layers, build", _time(deep["build_seconds"])),
-        ("the same, save", f"{_time(deep['save_seconds'])}, {deep['megabytes']:.0f} MB"),
-        ("the same, load", _time(deep["load_seconds"])),
-    ]
-    text = table(("construct, batch 512", "median"), rows)
-    say(text)
+    else:
+        say(text_of(figures))
     if into is not None:
-        _replace_block(into, what, text)
+        _replace_block(into, what, text_of(figures))
+
+
+def _write(figures: dict[str, Any], folder: Path) -> None:
+    from anyseq.pictures.bench import bench_figure
+    from anyseq.pictures.style import save
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as problem:
+        raise FileProblem(f"--out {folder} cannot be made: {problem}") from problem
+    write_text(folder / "attention.json", json_format.dumps(figures, indent=2))
+    save(bench_figure(figures), folder / "attention.png")
 
 
 def _replace_block(file: Path, what: str, text: str | None) -> None:
@@ -65,7 +81,3 @@ def _replace_block(file: Path, what: str, text: str | None) -> None:
         raise FileProblem(f"--into {file}: it has no lines {first.strip()} and {last}")
     if text is not None:
         write_text(file, f"{before}{mark}```text\n{text}\n```\n{end}{after}")
-
-
-def _time(taken: float) -> str:
-    return f"{taken:.2f} s" if taken >= 0.1 else f"{1000 * taken:.2f} ms"

@@ -35,9 +35,14 @@ def refusal(call: Call) -> str | None:
     if call.q.device.type == "cpu":
         if torch.is_grad_enabled() and any(t.requires_grad for t in _tensors(call)):
             return "FlexAttention has no backward pass on the CPU"
-        if shutil.which("g++") is None and shutil.which("clang++") is None:
+        if not has_compiler():
             return "FlexAttention on the CPU needs a C++ compiler, and none is installed"
     return None
+
+
+def has_compiler() -> bool:
+    """Whether a C++ compiler is there, which torch.compile needs on the CPU."""
+    return shutil.which("g++") is not None or shutil.which("clang++") is not None
 
 
 def attention(call: Call) -> tuple[torch.Tensor, torch.Tensor]:

@@ -77,6 +77,9 @@ class Union(_Combination):
 
     operator: ClassVar[Callable[[Any, Any], Any]] = or_
 
+    def parts_at(self, n: int) -> tuple[Pattern, ...]:
+        return self.parts
+
 
 @dataclass(frozen=True)
 class Intersection(_Combination):
@@ -128,6 +131,9 @@ class Composite(Pattern):
     @abstractmethod
     def split(self) -> tuple[Pattern, ...]:
         """The parts; for use in turn, as a Design's cycle, or in different heads (PerHead)."""
+
+    def parts_at(self, n: int) -> tuple[Pattern, ...]:
+        return self.split()
 
     @property
     def prefix_stable(self) -> bool:

@@ -28,8 +28,15 @@ class Coarse(Pattern):
             raise InvalidArgument(f"pattern={self.pattern!r}: expected a Pattern")
 
     def at(self, n: int) -> MaskMod:
-        coarse = self.pattern.at(self._count(n))
+        coarse = self.pattern.at(self.count(n))
         return lambda b, h, i, j: coarse(b, h, i // self.block, j // self.block)
+
+    @property
+    def grain(self) -> int:
+        return self.block if 16 <= self.block <= 128 else 64
+
+    def parts_at(self, n: int) -> tuple[Pattern, ...]:
+        return tuple(Coarse(self.block, part) for part in self.pattern.parts_at(self.count(n)))
 
     def heads(self) -> tuple[Pattern, ...]:
         inner = self.pattern.heads()
@@ -42,13 +49,14 @@ class Coarse(Pattern):
 
     def blocks(self, n: int, size: int) -> BlockBounds:
         if size % self.block == 0:  # blocks of blocks: what holds of them holds of their tokens
-            return self.pattern.blocks(self._count(n), size // self.block)
+            return self.pattern.blocks(self.count(n), size // self.block)
         if self.block % size == 0:  # parts of a block: each is as its block is
             index = torch.arange(0, n, size) // self.block
-            whole = self.pattern.blocks(self._count(n), 1)
+            whole = self.pattern.blocks(self.count(n), 1)
             parts = (getattr(whole, field.name) for field in fields(whole))
             return BlockBounds(*(part[index[:, None], index] for part in parts))
         return BlockBounds.unknown(n, size)
 
-    def _count(self, n: int) -> int:
+    def count(self, n: int) -> int:
+        """How many blocks n tokens make."""
         return -(-n // self.block)

@@ -98,6 +98,10 @@ class Pattern(ABC):
         """The only number of tokens it fits, or None if it fits any."""
         return None
 
+    def parts_at(self, n: int) -> tuple[Pattern, ...]:
+        """Simpler patterns whose union it is, for n tokens; just itself, if there are none."""
+        return (self,)
+
     @property
     def grain(self) -> int:
         """The size of blocks in which the mask is best cut up."""

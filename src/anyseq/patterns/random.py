@@ -10,6 +10,10 @@ import torch
 from anyseq.base import at_least_one, generator, whole
 from anyseq.errors import InvalidArgument
 from anyseq.patterns.blocks import BlockBounds, MaskMod, bounds_from_columns
+from anyseq.patterns.coarse import Coarse
+from anyseq.patterns.factored import Blocks
+from anyseq.patterns.hubs import Global
+from anyseq.patterns.offsets import Window
 from anyseq.patterns.pattern import Pattern
 
 
@@ -71,9 +75,15 @@ class BigBird(Pattern):
         allowed = self._allowed(n)
         return lambda b, h, i, j: allowed.to(i.device)[i // self.block, j // self.block]
 
-    @property
-    def grain(self) -> int:
-        return min(max(self.block, 16), 128)
+    def parts_at(self, n: int) -> tuple[Pattern, ...]:
+        blocks = -(-n // self.block)
+        near = Window(self.window // 2) if self.window > 1 else Blocks(1)
+        parts: list[Pattern] = [near]
+        if self.globals:
+            parts.append(Global(tuple(range(min(self.globals, blocks)))))
+        if self.random:
+            parts.append(Random(self.random, self.seed))
+        return tuple(Coarse(self.block, part) for part in parts)
 
     def blocks(self, n: int, size: int) -> BlockBounds:
         # A block of that size is empty, or full, if all of our blocks under it are: count them.

@@ -46,20 +46,20 @@ def bands(offsets: torch.Tensor, sizes: Sizes) -> list[Pass]:
     return [_band(int(some[0]), int(some[-1]), step, sizes) for some in np.split(shifts, borders)]
 
 
-def squares(lengths: Iterable[int], sizes: Sizes) -> Pass:
-    """Every position with those of its own stretch; the stretches, of the given lengths, follow one
-    another from position 0."""
-    tiles, first = [], 0
+def stretches(spans: Iterable[tuple[int, int, int, int]], sizes: Sizes) -> Pass:
+    """Each stretch of positions i with a stretch of positions j: (first i, i after the last one,
+    first j, j after the last one). No position i may be in two of them."""
+    tiles = []
     begin, end = sizes.q_offset, sizes.q_offset + sizes.queries
-    for length in lengths:
-        last = first + length
-        i_first, i_last, j_last = max(first, begin), min(last, end), min(last, sizes.keys)
-        height = _best_height(j_last - first, i_last - i_first)
-        for i in range(i_first, i_last, max(1, height)):
-            if first < j_last:
-                tile = Run(i - begin, first, min(height, i_last - i), j_last - first)
-                tiles.append((tile, i - first))
-        first = last
+    for i_first, i_last, j_first, j_last in spans:
+        i_first, i_last = max(i_first, begin), min(i_last, end)
+        j_first, j_last = max(j_first, 0), min(j_last, sizes.keys)
+        if i_first >= i_last or j_first >= j_last:
+            continue
+        height = _best_height(j_last - j_first, i_last - i_first)
+        for i in range(i_first, i_last, height):
+            tile = Run(i - begin, j_first, min(height, i_last - i), j_last - j_first)
+            tiles.append((tile, i - j_first))
     return in_order(joined(tiles), sizes)
 
 

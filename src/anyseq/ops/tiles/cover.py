@@ -11,25 +11,24 @@
 from __future__ import annotations
 
 from functools import lru_cache, reduce
-from itertools import product
+from itertools import accumulate, product
 from operator import and_
 
 import torch
 
-from anyseq.ops.tiles.bands import Sizes, bands, squares
+from anyseq.ops.tiles.bands import Sizes, bands, stretches
 from anyseq.ops.tiles.block_lists import block_lists, rectangle
 from anyseq.ops.tiles.layout import Layout, Pass, Run, joined
 from anyseq.ops.tiles.patches import patched
 from anyseq.patterns import (
     Blocks,
+    Coarse,
     Complement,
-    Composite,
     Documents,
     Global,
     Intersection,
     Pattern,
     Summary,
-    Union,
 )
 
 _MOST_PARTS = 16  # of a pattern multiplied out; beyond that it is covered by lists of blocks
@@ -39,7 +38,7 @@ _DIAGONAL = 16  # the side of tiles of which only the diagonal counts
 @lru_cache(maxsize=64)
 def cover(pattern: Pattern, sizes: Sizes) -> Layout:
     """The layout of a pattern that is the same in all heads."""
-    parts = _parts(pattern)
+    parts = _parts(pattern, sizes.span)
     if not 1 < len(parts) <= _MOST_PARTS:
         return _covered([(pattern,)], sizes)
     # What depends on offsets only goes first: its tiles are alike, and stay so.
@@ -50,18 +49,15 @@ def cover(pattern: Pattern, sizes: Sizes) -> Layout:
     return min(apart, _covered([(pattern,)], sizes), key=lambda layout: layout.area)
 
 
-def _parts(pattern: Pattern) -> list[tuple[Pattern, ...]]:
-    """The pattern as a union of intersections of simple patterns."""
-    match pattern:
-        case Union(parts):
-            return [part for one in parts for part in _parts(one)]
-        case Composite():
-            return [part for one in pattern.split() for part in _parts(one)]
-        case Intersection(parts):
-            chosen = product(*(_parts(one) for one in parts))
-            return [tuple(simple for part in choice for simple in part) for choice in chosen]
-        case _:
-            return [(pattern,)]
+def _parts(pattern: Pattern, n: int) -> list[tuple[Pattern, ...]]:
+    """The pattern, for n tokens, as a union of intersections of simple patterns."""
+    if isinstance(pattern, Intersection):
+        chosen = product(*(_parts(one, n) for one in pattern.parts))
+        return [tuple(simple for part in choice for simple in part) for choice in chosen]
+    parts = pattern.parts_at(n)
+    if parts == (pattern,):
+        return [(pattern,)]
+    return [part for one in parts for part in _parts(one, n)]
 
 
 def _covered(parts: list[tuple[Pattern, ...]], sizes: Sizes) -> Layout:
@@ -94,17 +90,51 @@ def _around(simple: Pattern, sizes: Sizes) -> list[Pass] | None:
         return bands(offsets, sizes)
     match simple:
         case Blocks(size):
-            full, rest = divmod(sizes.span, size)
-            return [squares([size] * full + [rest] * (rest > 0), sizes)]
+            return [
+                stretches((_square(first, size) for first in range(0, sizes.span, size)), sizes)
+            ]
         case Documents(lengths):
-            return [squares(lengths, sizes)]
+            ends = accumulate(lengths)
+            pairs = zip(ends, lengths, strict=True)
+            return [stretches((_square(end - length, length) for end, length in pairs), sizes)]
         case Global():
             return _crosses(simple.hubs(sizes.span), sizes)
         case Summary():
             last = simple.lasts(sizes.span)
             columns = last[: sizes.keys].nonzero()[:, 0]
             return [rectangle(None, columns, sizes), _diagonal(~last, sizes)]
+        case Coarse():
+            return _around_blocks(simple, sizes)
     return None
+
+
+def _around_blocks(coarse: Coarse, sizes: Sizes) -> list[Pass] | None:
+    """The same for a pattern among blocks of tokens."""
+    size, count = coarse.block, coarse.count(sizes.span)
+    offsets = coarse.pattern.offsets(count)
+    if offsets is not None:
+        allowed = offsets.nonzero()[:, 0] - (count - 1)
+        low, high = int(allowed[0]), int(allowed[-1])
+        if len(allowed) == high - low + 1:
+            spans = (
+                (size * i, size * (i + 1), size * (i - high), size * (i - low + 1))
+                for i in range(count)
+            )
+            return [stretches(spans, sizes)]
+    match coarse.pattern:
+        case Blocks(inner):
+            side = size * inner
+            return [
+                stretches((_square(first, side) for first in range(0, sizes.span, side)), sizes)
+            ]
+        case Global():
+            hub = coarse.pattern.hubs(count).repeat_interleave(size)
+            return _crosses(hub[: sizes.span], sizes)
+    return None
+
+
+def _square(first: int, side: int) -> tuple[int, int, int, int]:
+    return first, first + side, first, first + side
 
 
 def _crosses(hub: torch.Tensor, sizes: Sizes) -> list[Pass]:

@@ -46,14 +46,15 @@ class Head:
     dropout_p: float
     random: torch.Generator | None
 
-    def picked(self, part: Pass) -> Head:
+    def picked(self, part: Pass, scratch: Scratch) -> Head:
         """The same with the pass's queries and keys, in its order."""
         q, k, v, penalty = self.q, self.k, self.v, self.key_penalty
         if part.picks_rows:
-            q = q.index_select(0, part.rows)
+            q = scratch.pick("q", q, part.rows)
         if part.picks_columns:
-            k, v = k.index_select(0, part.columns), v.index_select(0, part.columns)
-            penalty = None if penalty is None else penalty.index_select(0, part.columns)
+            k, v = scratch.pick("k", k, part.columns), scratch.pick("v", v, part.columns)
+            if penalty is not None:
+                penalty = scratch.pick("penalty", penalty, part.columns)
         return replace(self, q=q, k=k, v=v, key_penalty=penalty)
 
 
@@ -74,12 +75,12 @@ def forward(
     lse.fill_(FORBIDDEN)  # in base 2 until the end
     for number, part in enumerate(layout.passes):
         if number == 0 and not part.picks_rows:
-            _forward_pass(head.picked(part), part, scratch, out, lse)
+            _forward_pass(head.picked(part, scratch), part, scratch, out, lse)
         else:
-            some_out = out.new_zeros(len(part.rows), out.shape[1])
-            some_lse = lse.new_full((len(part.rows),), FORBIDDEN)
-            _forward_pass(head.picked(part), part, scratch, some_out, some_lse)
-            _merge(out, lse, part, some_out, some_lse)
+            some_out = scratch.zeros("some_out", len(part.rows), out.shape[1])
+            some_lse = scratch.take("some_lse", len(part.rows)).fill_(FORBIDDEN)
+            _forward_pass(head.picked(part, scratch), part, scratch, some_out, some_lse)
+            _merge(out, lse, part, some_out, some_lse, scratch)
     empty = lse <= FORBIDDEN / 2
     out.masked_fill_(empty[:, None], 0.0)
     lse.mul_(_LN_2).masked_fill_(empty, -torch.inf)
@@ -101,16 +102,16 @@ def backward(
     # A row that sees nothing has P = 0: exp2(S - a very large number).
     shift = (lse / _LN_2).masked_fill(lse == -torch.inf, -FORBIDDEN)
     for part in layout.passes:
-        some = head.picked(part)
+        some = head.picked(part, scratch)
         dout, some_shift, some_delta = out_gradient, shift, delta
         if part.picks_rows:
-            dout, some_shift, some_delta = (
-                x.index_select(0, part.rows) for x in (dout, shift, delta)
-            )
+            dout = scratch.pick("dout", dout, part.rows)
+            some_shift = scratch.pick("shift", shift, part.rows)
+            some_delta = scratch.pick("delta", delta, part.rows)
         sums = Gradients(
-            torch.zeros_like(some.q) if part.picks_rows else into.q,
-            torch.zeros_like(some.k) if part.picks_columns else into.k,
-            torch.zeros_like(some.v) if part.picks_columns else into.v,
+            scratch.zeros("dq", *some.q.shape) if part.picks_rows else into.q,
+            scratch.zeros("dk", *some.k.shape) if part.picks_columns else into.k,
+            scratch.zeros("dv", *some.v.shape) if part.picks_columns else into.v,
         )
         for tiles in _tiles(some, part, scratch):
             weights = _powers(tiles.scores, tiles.run.of_rows(some_shift)[..., None])
@@ -194,13 +195,14 @@ def _merge(
     part: Pass,
     some_out: torch.Tensor,
     some_lse: torch.Tensor,
+    scratch: Scratch,
 ) -> None:
     """Take the outputs of a pass (R, E), (R,) into those of all passes before it (N, E), (N,)."""
     before = lse.index_select(0, part.rows) if part.picks_rows else lse
     both = torch.logaddexp2(before, some_lse)
     old, new = (before - both).exp2_()[:, None], (some_lse - both).exp2_()[:, None]
     if part.picks_rows:
-        mixed = out.index_select(0, part.rows).mul_(old).addcmul_(some_out, new)
+        mixed = scratch.pick("mixed", out, part.rows).mul_(old).addcmul_(some_out, new)
         out.index_copy_(0, part.rows, mixed)
         lse.index_copy_(0, part.rows, both)
     else:

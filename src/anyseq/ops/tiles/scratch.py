@@ -21,3 +21,12 @@ class Scratch:
         if held is None or held.numel() < size:
             held = self._held[name] = self._like.new_empty(size)
         return held[:size].view(shape)
+
+    def zeros(self, name: str, *shape: int) -> torch.Tensor:
+        """An array of zeros."""
+        return self.take(name, *shape).zero_()
+
+    def pick(self, name: str, x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+        """The rows x[index]."""
+        out = self.take(name, len(index), *x.shape[1:])
+        return torch.index_select(x, 0, index, out=out)

@@ -1,0 +1,177 @@
+"""`anyseq bench attention`: patterns and positions beside torch and the peers, in one run.
+
+Float32, batch 1, 4 heads of size 64. Times are medians of alternating rounds. The useful rate
+counts the operations of allowed pairs only: 4·64 a pair forward, 3.5 times that with backward.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from math import isqrt
+from typing import Any
+
+import torch
+
+from anyseq.base import Progress, silent
+from anyseq.bench import contestants as c
+from anyseq.bench.peak import peak
+from anyseq.bench.timing import medians
+from anyseq.patterns import BigBird, Fixed, Longformer, Pattern, Star, Strided, Window
+
+_ROUNDS = 5
+_CHECKED = 1024  # tokens for the comparison with the formula, which is dense
+_WORK = 4 * c.SIZE * 3.5  # operations a pair, forward and backward
+
+
+def bench_attention(
+    progress: Progress = silent, *, tokens: int = 8192, longest: int = 131_072
+) -> dict[str, Any]:
+    """All figures. tokens: the length of the comparisons; longest: of the last memory figure."""
+    root = isqrt(tokens) + (isqrt(tokens) ** 2 < tokens)
+    window, big_bird = Window(128), BigBird(64, globals=2)
+    patterns: list[Pattern] = [
+        window, Star(128), Longformer(128), Strided(root), Fixed(root), big_bird,
+    ]  # fmt: skip
+    stages: list[tuple[str, Callable[[], Any]]] = [
+        ("peak", _matmul_peak),
+        ("dense", lambda: _dense_rate(tokens // 2)),
+        *((f"{pattern}", partial(_training, pattern, tokens)) for pattern in patterns),
+        ("forward", lambda: _forward(window, tokens)),
+        ("growth", lambda: [_growth(p, tokens, longest) for p in (window, Star(128), big_bird)]),
+        ("urpe", lambda: _urpe(tokens // 2)),
+        ("short", lambda: [_short(window, n) for n in (128, 512)]),
+    ]
+    found: dict[str, Any] = {}
+    for done, (name, stage) in enumerate(stages):
+        progress("bench attention", done, len(stages))
+        found[name] = stage()
+    progress("bench attention", len(stages), len(stages))
+    training = [row for pattern in patterns for row in found[f"{pattern}"]]
+    for row in training:
+        rate = row.pop("useful_rate")
+        row["useful_gflops"] = rate / 1e9
+        row["of_dense_rate"] = rate / found["dense"]["rate"]
+        row["of_peak"] = rate / found["peak"]
+    return {
+        "tokens": tokens,
+        "threads": torch.get_num_threads(),
+        "torch": torch.__version__,
+        "matmul_peak_gflops": found["peak"] / 1e9,
+        "dense_gflops": found["dense"]["rate"] / 1e9,
+        "training": training,
+        **{name: found[name] for name in ("forward", "growth", "urpe", "short")},
+    }
+
+
+def _matmul_peak() -> float:
+    """Operations a second of the best batched product there is here."""
+    a, b = torch.randn(16, 256, 256), torch.randn(16, 256, 256)
+    out = torch.empty(16, 256, 256)
+    taken = medians({"bmm": lambda: torch.bmm(a, b, out=out)}, rounds=30)["bmm"]
+    return 2 * 16 * 256**3 / taken
+
+
+def _dense_rate(n: int) -> dict[str, float]:
+    taken = medians({"sdpa": c.dense_sdpa(n).train}, rounds=_ROUNDS)["sdpa"]
+    return {"seconds": taken, "rate": c.HEADS * n**2 * _WORK / taken}
+
+
+def _training(pattern: Pattern, n: int) -> list[dict[str, Any]]:
+    """Forward and backward of everybody who knows the pattern."""
+    builds: dict[str, c.Build] = {
+        "anyseq": partial(c.anyseq_operator, pattern, "auto"),
+        "SDPA, bool mask": partial(c.masked_sdpa, pattern),
+    }
+    absent = []
+    match pattern:
+        case Window(radius):
+            builds["local-attention"] = partial(c.local_attention, radius)
+            builds["anyseq layer"] = partial(c.anyseq_layer, pattern)
+            builds["HF Longformer layer"] = partial(c.hf_longformer_layer, radius)
+        case BigBird(block, _, _, random):
+            builds["anyseq layer"] = partial(c.anyseq_layer, pattern)
+            builds["HF BigBird layer"] = partial(c.hf_big_bird_layer, block, random)
+    for name, package in (("local-attention", "local_attention"), ("HF", "transformers")):
+        if c.missing(package):
+            absent += [peer for peer in builds if peer.startswith(name)]
+    for peer in absent:
+        del builds[peer]
+    matches = {name: build(_CHECKED).matches() for name, build in builds.items()}
+    works = {name: build(n).train for name, build in builds.items()}
+    times = medians(works, rounds=_ROUNDS)
+    pairs = c.HEADS * pattern.edges(n).shape[1]
+    return [
+        {
+            "pattern": repr(pattern),
+            "contestant": name,
+            "seconds": taken,
+            "slower": taken / times["anyseq layer" if name.endswith("layer") else "anyseq"],
+            "useful_rate": pairs * _WORK / taken,
+            "matches": matches[name],
+        }
+        for name, taken in times.items()
+    ]
+
+
+def _forward(pattern: Pattern, n: int) -> dict[str, Any]:
+    """Forward only, beside compiled FlexAttention, which has no backward on the CPU."""
+    from anyseq.ops.flex import has_compiler
+
+    ours = c.anyseq_operator(pattern, "auto", n)
+    if not has_compiler():
+        return {"anyseq": medians({"anyseq": ours.infer}, rounds=_ROUNDS)["anyseq"], "flex": None}
+    flex = c.anyseq_operator(pattern, "flex", n)
+    matches = c.anyseq_operator(pattern, "flex", _CHECKED).matches()
+    times = medians({"anyseq": ours.infer, "flex": flex.infer}, rounds=2 * _ROUNDS)
+    return {"pattern": repr(pattern), **times, "flex_matches": matches}
+
+
+def _growth(pattern: Pattern, n: int, longest: int) -> dict[str, Any]:
+    """A training step at n, 8n and the longest length, each in a fresh process."""
+    threads = torch.get_num_threads()
+    steps = {
+        tokens: peak({"tokens": tokens, "pattern": pattern.to_dict()}, threads)
+        for tokens in (n, 8 * n, longest)
+    }
+    return {
+        "pattern": repr(pattern),
+        "steps": [{"tokens": tokens, **figures} for tokens, figures in steps.items()],
+        "time_growth": steps[8 * n]["seconds"] / steps[n]["seconds"],
+        "memory_growth": steps[8 * n]["extra_bytes"] / steps[n]["extra_bytes"],
+    }
+
+
+def _urpe(n: int) -> dict[str, Any]:
+    """URPE with RelativeBias, with gradients of both tables."""
+    builds = {
+        "anyseq": partial(c.urpe, "anyseq"),
+        "SDPA, dense bias": partial(c.urpe, "sdpa"),
+        "formula": partial(c.urpe, "formula"),
+    }
+    matches = builds["anyseq"](_CHECKED).matches()
+    times = medians({name: build(n).train for name, build in builds.items()}, rounds=3)
+    threads = torch.get_num_threads()
+    extra = {
+        tokens: peak({"tokens": tokens, "urpe": "anyseq"}, threads)["extra_bytes"]
+        for tokens in (n, 4 * n)
+    }
+    return {
+        "tokens": n,
+        "seconds": times,
+        "matches": matches,
+        "extra_bytes": {str(tokens): taken for tokens, taken in extra.items()},
+        "memory_growth_4x": extra[4 * n] / extra[n],
+    }
+
+
+def _short(pattern: Pattern, n: int) -> dict[str, Any]:
+    """What `auto` takes at a length where dense may win."""
+    builds = {
+        "auto": partial(c.anyseq_operator, pattern, "auto"),
+        "SDPA, bool mask": partial(c.masked_sdpa, pattern),
+        "block": partial(c.anyseq_operator, pattern, "block"),
+    }
+    times = medians({name: build(n).train for name, build in builds.items()}, rounds=100)
+    best = min(times["SDPA, bool mask"], times["block"])
+    return {"tokens": n, "seconds": times, "auto_over_best": times["auto"] / best}

@@ -1,0 +1,57 @@
+"""How much memory a computation needs on top of its inputs: measured in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from anyseq.bench.contestants import Run, anyseq_operator, urpe
+from anyseq.patterns import pattern_from_dict
+
+_STATUS, _RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+
+
+def peak(case: dict[str, Any], threads: int) -> dict[str, float]:
+    """seconds and extra_bytes of one training step, forward and backward, after a first one.
+
+    case: {"tokens": n, "pattern": its dictionary} or {"tokens": n, "urpe": "anyseq"}.
+    """
+    command = [sys.executable, "-m", "anyseq.bench.peak", json.dumps(case), str(threads)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    figures: dict[str, float] = json.loads(done.stdout)
+    return figures
+
+
+def _build(case: dict[str, Any]) -> Run:
+    if "urpe" in case:
+        return urpe(case["urpe"], case["tokens"])
+    return anyseq_operator(pattern_from_dict(case["pattern"]), "auto", case["tokens"])
+
+
+def _kilobytes(field: str) -> int:
+    line = next(line for line in _STATUS.read_text().splitlines() if line.startswith(field))
+    return int(line.split()[1])
+
+
+def main() -> None:
+    """Measure the case that the command line names, and print the figures."""
+    torch.set_num_threads(int(sys.argv[2]))
+    run = _build(json.loads(sys.argv[1]))
+    _RESET.write_text("5")  # the high-water mark starts again here
+    before = _kilobytes("VmRSS")
+    run.train()
+    extra = 1024 * (_kilobytes("VmHWM") - before)
+    start = time.perf_counter()
+    run.train()
+    taken = time.perf_counter() - start
+    sys.stdout.write(json.dumps({"seconds": taken, "extra_bytes": extra}))
+
+
+if __name__ == "__main__":
+    main()

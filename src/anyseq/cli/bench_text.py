@@ -1,0 +1,118 @@
+"""The figures of `anyseq bench` as text, 80 columns wide at most."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from anyseq.base import table
+
+
+def construct_text(figures: dict[str, Any]) -> str:
+    fused, nodes, deep = figures["yun_fused"], figures["gather_nodes"], figures["yun_deep"]
+    by_nodes = nodes["seconds_by_nodes"].items()
+    rows = [
+        (f"yun, {fused['layers']:,} layers, layer by layer", time(fused["layer_by_layer_seconds"])),
+        ("the same, fused", time(fused["fused_seconds"])),
+        ("ratio", f"{fused['ratio']:,.0f} x"),
+        ("largest difference", f"{fused['largest_difference']:.1g}"),
+        *((f"gather, {int(count):,} nodes, fused", time(taken)) for count, taken in by_nodes),
+        ("ratio of the last to the first", f"{nodes['ratio']:.2f} x"),
+        (f"yun, {deep['layers']:,} layers, build", time(deep["build_seconds"])),
+        ("the same, save", f"{time(deep['save_seconds'])}, {deep['megabytes']:.0f} MB"),
+        ("the same, load", time(deep["load_seconds"])),
+    ]
+    return table(("construct, batch 512", "median"), rows)
+
+
+def attention_text(figures: dict[str, Any]) -> str:
+    return "\n\n".join(
+        [_training(figures), _forward_and_urpe(figures), _growth(figures), _short(figures)]
+    )
+
+
+def _training(figures: dict[str, Any]) -> str:
+    rows, pattern = [], ""
+    for row in figures["training"]:
+        if row["pattern"] != pattern:
+            pattern = row["pattern"]
+            rows.append((_short_name(pattern), *[""] * 5))
+        rows.append(
+            (
+                f"  {row['contestant']}",
+                time(row["seconds"]),
+                f"{row['slower']:.1f} x",
+                f"{row['of_dense_rate']:.2f}",
+                f"{row['of_peak']:.2f}",
+                {True: "yes", False: "NO", None: "own mask"}[row["matches"]],
+            )
+        )
+    head = (
+        f"training step, {figures['tokens']:,} tokens",
+        "time",
+        "to anyseq",
+        "of dense",
+        "of peak",
+        "formula",
+    )
+    return table(head, rows)
+
+
+def _forward_and_urpe(figures: dict[str, Any]) -> str:
+    forward, urpe = figures["forward"], figures["urpe"]
+    flex = forward["flex"]
+    rows = [
+        (f"forward, {figures['tokens']:,} tokens, {_short_name(forward['pattern'])}", "", ""),
+        ("  anyseq", time(forward["anyseq"]), "1.0 x"),
+        (
+            "  FlexAttention, compiled",
+            "no compiler" if flex is None else time(flex),
+            "" if flex is None else f"{flex / forward['anyseq']:.1f} x",
+        ),
+        (f"training step, {urpe['tokens']:,} tokens, URPE with RelativeBias", "", ""),
+    ]
+    ours = urpe["seconds"]["anyseq"]
+    rows += [
+        (f"  {name}", time(taken), f"{taken / ours:.1f} x")
+        for name, taken in urpe["seconds"].items()
+    ]
+    rows.append(("  extra memory at 4 times the length", "", f"{urpe['memory_growth_4x']:.1f} x"))
+    return table(("", "time", "to anyseq"), rows)
+
+
+def _growth(figures: dict[str, Any]) -> str:
+    rows = [
+        (
+            f"{_short_name(case['pattern'])}, {step['tokens']:,} tokens",
+            time(step["seconds"]),
+            f"{step['extra_bytes'] / 1e6:,.0f} MB",
+            f"{step['seconds'] / case['steps'][0]['seconds']:.1f} x",
+            f"{step['extra_bytes'] / case['steps'][0]['extra_bytes']:.1f} x",
+        )
+        for case in figures["growth"]
+        for step in case["steps"]
+    ]
+    return table(("training step, anyseq", "time", "extra memory", "time", "memory"), rows)
+
+
+def _short(figures: dict[str, Any]) -> str:
+    rows = [
+        (
+            f"Window(128), {case['tokens']} tokens",
+            *(time(taken) for taken in case["seconds"].values()),
+            f"{case['auto_over_best']:.2f} x",
+        )
+        for case in figures["short"]
+    ]
+    return table(("short training step", "auto", "SDPA, mask", "block", "auto to best"), rows)
+
+
+def _short_name(pattern: str) -> str:
+    """BigBird(block=64, window=3) -> BigBird(64, 3), without a seed."""
+    name, _, inside = pattern.rstrip(")").partition("(")
+    values = [part.partition("=")[2] for part in inside.split(", ") if not part.startswith("seed")]
+    return f"{name}({', '.join(value for value in values if value)})".replace("(0,)", "0")
+
+
+def time(taken: float) -> str:
+    """0.25 s, or 12.30 ms."""
+    return f"{taken:.2f} s" if taken >= 0.1 else f"{1000 * taken:.2f} ms"
