@@ -29,9 +29,15 @@ def test_prefix_stability_needs_every_part() -> None:
     assert not (Causal() | Full()).prefix_stable
 
 
+def test_a_function_or_a_mask_combines_with_a_pattern() -> None:
+    after = Causal() & (lambda b, h, i, j: j >= 2)
+    assert after.mask(4).tolist() == (Causal().mask(4) & (torch.arange(4) >= 2)).tolist()
+    assert (Causal() | ~Causal().mask(4)).mask(4).all()
+    with pytest.raises(InvalidArgument, match="pattern=3: expected a Pattern, a mask_mod"):
+        Causal() | 3
+
+
 def test_only_patterns_combine() -> None:
-    with pytest.raises(InvalidArgument, match="expected a Pattern on both sides"):
-        Causal() | 3  # type: ignore[operator]
     with pytest.raises(InvalidArgument, match="one or more Patterns"):
         Union(())
     with pytest.raises(InvalidArgument, match="expected a Pattern"):

@@ -8,7 +8,7 @@ from typing import Any
 
 from anyseq.base import at_least_one, one_of
 from anyseq.errors import InvalidArgument
-from anyseq.patterns import Full, Pattern, pattern_from_dict
+from anyseq.patterns import Full, Pattern, PatternLike, as_pattern, pattern_from_dict
 from anyseq.positions import Absolute, Position, position_from_dict
 from anyseq.probability import ProbMap, prob_map_from_dict, resolve_prob_map
 
@@ -20,7 +20,8 @@ class Design:
     """An attention design, whatever its weights.
 
     tokens: the caller's tokens; with `bos` the model prepends one learned token at position 0.
-    patterns: one Pattern, or several that the layers cycle through.
+    patterns: one Pattern, or a tuple that the layers cycle through; a mask_mod, a bool tensor or a
+        BlockMask is taken as FromMask.
     position: where a token is.
     prob_map: scores to weights; a name or an object.
     feedforward: whether blocks have a feed-forward half.
@@ -30,7 +31,7 @@ class Design:
     """
 
     tokens: int
-    patterns: Pattern | tuple[Pattern, ...] = field(default_factory=Full)
+    patterns: PatternLike | tuple[PatternLike, ...] = field(default_factory=Full)
     position: Position = field(default_factory=Absolute)
     prob_map: str | ProbMap = "softmax"
     feedforward: bool = True
@@ -42,12 +43,9 @@ class Design:
     def __post_init__(self) -> None:
         at_least_one("tokens", self.tokens)
         given = self.patterns
-        cycle = (given,) if isinstance(given, Pattern) else given
-        if not isinstance(cycle, tuple) or not cycle:
+        if given is None or given == ():
             raise InvalidArgument(f"patterns={given!r}: expected a Pattern or a tuple of Patterns")
-        for pattern in cycle:
-            if not isinstance(pattern, Pattern):
-                raise InvalidArgument(f"patterns: {pattern!r} is not a Pattern")
+        cycle = tuple(map(as_pattern, given if isinstance(given, tuple) else (given,)))
         if not isinstance(self.position, Position):
             raise InvalidArgument(
                 f"position={self.position!r}: expected a Position such as Absolute()"

@@ -18,7 +18,7 @@ from anyseq.hf.attend import SITE, Attachment, Site, attend
 from anyseq.hf.gain import make_gain
 from anyseq.hf.mask import build_mask
 from anyseq.hf.probe import probe
-from anyseq.patterns import FromMask, Pattern, PatternLike
+from anyseq.patterns import PatternLike, as_pattern
 from anyseq.positions import Toeplitz
 
 _NAME = "anyseq"
@@ -58,7 +58,7 @@ def use(
     before = [(config, config._attn_implementation) for config in _configs(model)]
     old, old_sites = _take_off(model)
     new = Attachment(
-        pattern=_as_pattern(pattern),
+        pattern=None if pattern is None else as_pattern(pattern),
         gain=None if gain is None else make_gain(model, gain),
         backend=backend,
         original=before if old is None else old.original,
@@ -82,11 +82,6 @@ def restore(model: Model) -> Model:
     if attachment is not None:
         _reset(attachment.original)
     return model
-
-
-def _as_pattern(pattern: PatternLike) -> Pattern | None:
-    """A mask_mod becomes a Pattern; a mask_mod does not depend on n, so nothing is lost."""
-    return pattern if pattern is None or isinstance(pattern, Pattern) else FromMask(pattern)
 
 
 def _put_on(model: PreTrainedModel, attachment: Attachment, sites: Sites) -> None:

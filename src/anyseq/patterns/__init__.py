@@ -6,7 +6,7 @@ from anyseq.patterns.coarse import Coarse
 from anyseq.patterns.deepspeed import from_deepspeed
 from anyseq.patterns.documents import Documents
 from anyseq.patterns.factored import Blocks, Fixed, Strided, Summary
-from anyseq.patterns.given import FromMask
+from anyseq.patterns.given import FromMask, as_pattern
 from anyseq.patterns.hubs import Global, Longformer, Ring, Star
 from anyseq.patterns.layouts import Landmarks, PeriodicLandmarks, RandomPast, UnevenBlocks
 from anyseq.patterns.offsets import (
@@ -18,10 +18,10 @@ from anyseq.patterns.offsets import (
     Residue,
     Window,
 )
-from anyseq.patterns.pattern import LengthFree, Pattern, pattern_from_dict
+from anyseq.patterns.pattern import LengthFree, Pattern, PatternLike, pattern_from_dict
 from anyseq.patterns.per_head import PerHead
 from anyseq.patterns.random import BigBird, Random
-from anyseq.patterns.resolve import PatternLike, resolve
+from anyseq.patterns.resolve import resolve
 
 __all__ = [
     "BigBird",
@@ -58,6 +58,7 @@ __all__ = [
     "UnevenBlocks",
     "Union",
     "Window",
+    "as_pattern",
     "from_deepspeed",
     "pattern_from_dict",
     "resolve",

@@ -9,9 +9,9 @@ from typing import Any
 import torch
 
 from anyseq.errors import InvalidArgument
-from anyseq.patterns.blocks import MaskMod
-from anyseq.patterns.pattern import Pattern
-from anyseq.patterns.resolve import PatternLike, resolve
+from anyseq.patterns.blocks import BlockBounds, MaskMod
+from anyseq.patterns.pattern import Pattern, PatternLike
+from anyseq.patterns.resolve import resolve
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +47,20 @@ class FromMask(Pattern):
             )
         return resolve(self.given, n)
 
+    def blocks(self, n: int, size: int) -> BlockBounds:
+        """A BlockMask knows which of its blocks are empty, and which are full."""
+        block_size = getattr(self.given, "BLOCK_SIZE", None)
+        if block_size != (size, size):
+            return super().blocks(n, size)
+        count = -(-n // size)
+        some = self.given.to_dense()[0, 0, :count, :count].bool().cpu()
+        return BlockBounds(torch.zeros_like(some), some, torch.zeros_like(some), some)
+
+    @property
+    def grain(self) -> int:
+        block_size = getattr(self.given, "BLOCK_SIZE", None)
+        return block_size[0] if block_size in ((64, 64), (128, 128)) else 64
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, FromMask) and self._content() == other._content()
 
@@ -64,3 +78,9 @@ class FromMask(Pattern):
                 "a FromMask that holds a callable cannot be written down; use FromMask(mask tensor)"
             )
         return {"kind": "FromMask", "given": self.given.tolist()}
+
+
+def as_pattern(given: PatternLike) -> Pattern:
+    """A Pattern as it is; a mask_mod that looks at i and j only, a bool tensor (n, n) or a
+    BlockMask wrapped into one."""
+    return given if isinstance(given, Pattern) else FromMask(given)

@@ -23,6 +23,9 @@ _EDGE_BLOCK = 64  # edges are looked for in blocks of this size
 
 _KINDS: dict[str, type[Pattern]] = {}
 
+PatternLike = Any
+"""A Pattern, a mask_mod, a bool tensor (..., N, M), or a FlexAttention BlockMask."""
+
 
 class Pattern(ABC):
     """The base of every pattern; a subclass is a frozen dataclass that defines `at`.
@@ -124,15 +127,17 @@ class Pattern(ABC):
         """The share of pairs that do not look at each other."""
         return 1.0 - self.edges(n).shape[1] / n**2
 
-    def __or__(self, other: Pattern) -> Pattern:
+    def __or__(self, other: PatternLike) -> Pattern:
         from anyseq.patterns.algebra import Union
+        from anyseq.patterns.given import as_pattern
 
-        return Union((self, _as_pattern("|", other)))
+        return Union((self, as_pattern(other)))
 
-    def __and__(self, other: Pattern) -> Pattern:
+    def __and__(self, other: PatternLike) -> Pattern:
         from anyseq.patterns.algebra import Intersection
+        from anyseq.patterns.given import as_pattern
 
-        return Intersection((self, _as_pattern("&", other)))
+        return Intersection((self, as_pattern(other)))
 
     def __invert__(self) -> Pattern:
         from anyseq.patterns.algebra import Complement
@@ -198,9 +203,3 @@ def _listed(blocks: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """(1, heads, blocks) counts, (1, heads, blocks, blocks) indices, marked first, as int32."""
     order = blocks.to(torch.int8).argsort(dim=2, descending=True, stable=True)
     return blocks.sum(2).to(torch.int32)[None], order.to(torch.int32)[None]
-
-
-def _as_pattern(operator: str, other: object) -> Pattern:
-    if not isinstance(other, Pattern):
-        raise InvalidArgument(f"pattern {operator} {other!r}: expected a Pattern on both sides")
-    return other

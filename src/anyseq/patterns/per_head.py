@@ -12,7 +12,8 @@ import torch
 
 from anyseq.errors import InvalidArgument
 from anyseq.patterns.blocks import MaskMod
-from anyseq.patterns.pattern import Pattern
+from anyseq.patterns.given import as_pattern
+from anyseq.patterns.pattern import Pattern, PatternLike
 
 
 @dataclass(frozen=True, init=False)
@@ -22,10 +23,10 @@ class PerHead(Pattern):
 
     parts: tuple[Pattern, ...]
 
-    def __init__(self, *parts: Pattern) -> None:
-        if not parts or not all(isinstance(part, Pattern) for part in parts):
-            raise InvalidArgument(f"parts={parts!r}: expected one or more Patterns")
-        object.__setattr__(self, "parts", parts)
+    def __init__(self, *parts: PatternLike) -> None:
+        if not parts:
+            raise InvalidArgument("parts: expected one or more Patterns")
+        object.__setattr__(self, "parts", tuple(as_pattern(part) for part in parts))
 
     @property
     def prefix_stable(self) -> bool:

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 
 from anyseq.errors import InvalidArgument
 from anyseq.patterns.blocks import MaskMod
-from anyseq.patterns.pattern import Pattern
-
-PatternLike = Any
-"""A Pattern, a mask_mod, a bool tensor (..., N, M), or a FlexAttention BlockMask."""
+from anyseq.patterns.pattern import Pattern, PatternLike
 
 
 def resolve(pattern: PatternLike, n: int) -> MaskMod:
