@@ -20,7 +20,7 @@ from transformers.masking_utils import (
 )
 
 from anyseq.errors import InvalidArgument
-from anyseq.patterns import FromMask, MaskMod, Pattern, Window
+from anyseq.patterns import MaskMod, Pattern, Window
 
 MaskFunction = Callable[..., Any]
 """What Hugging Face calls a mask_mod: (b, h, i, j) -> bool."""
@@ -43,13 +43,15 @@ class AttentionMask(torch.Tensor):
     It is a tensor of four axes because models and `generate` hand such a mask on as it is. A model
     that computes with it would compute with nothing, so that is refused by name.
 
-    causal: key j <= query i. pattern: what else the model asks of i and j, or None.
+    causal: key j <= query i. pattern: what else the model asks of i and j, or None. mask_mod: what
+    it asks by a function that is not a known one, and may look at the batch row; or None.
     key_mask: (B, M) bool, False for padding; None if there is none.
     q_offset, kv_offset: the positions of the first query and of the first key.
     """
 
     causal: bool
     pattern: Pattern | None
+    mask_mod: MaskMod | None
     key_mask: torch.Tensor | None
     q_offset: int
     kv_offset: int
@@ -77,7 +79,8 @@ class AttentionMask(torch.Tensor):
     def _text(self) -> str:
         padded = "" if self.key_mask is None else ", padded"
         return (
-            f"AttentionMask(causal={self.causal}, pattern={self.pattern}{padded}, "
+            f"AttentionMask(causal={self.causal}, pattern={self.pattern}, "
+            f"mask_mod={self.mask_mod}{padded}, "
             f"q_offset={self.q_offset}, kv_offset={self.kv_offset})"
         )
 
@@ -105,7 +108,7 @@ def build_mask(
     mask = torch.Tensor._make_subclass(
         AttentionMask, one.expand(batch_size, 1, q_length, kv_length)
     )
-    mask.causal, mask.pattern = _read(mask_function, use_vmap)
+    mask.causal, mask.pattern, mask.mask_mod = _read(mask_function, use_vmap)
     # A static cache counts in a tensor that it goes on changing: the number is taken now.
     mask.q_offset, mask.kv_offset = int(q_offset), int(kv_offset)
     mask.key_mask = None
@@ -116,13 +119,23 @@ def build_mask(
     return mask
 
 
-def _read(mask_function: MaskFunction, use_vmap: bool) -> tuple[bool, Pattern | None]:
-    """(causal, the rest): a named pattern where the function is a known one, itself where not."""
+def _read(
+    mask_function: MaskFunction, use_vmap: bool
+) -> tuple[bool, Pattern | None, MaskMod | None]:
+    """(causal, the rest as a pattern, the rest of the rest): functions that are known by name, and
+    those that are not."""
     parts = [_pointwise(mask_function)] if use_vmap else list(_conjuncts(mask_function))
     causal = causal_mask_function in parts
     known = (causal_mask_function, bidirectional_mask_function)
-    patterns = [_as_pattern(part, causal) for part in parts if part not in known]
-    return causal, reduce(and_, patterns) if patterns else None
+    rest = [part for part in parts if part not in known]
+    named = [(part, _named(part, causal)) for part in rest]
+    patterns = [pattern for _, pattern in named if pattern is not None]
+    functions = [part for part, pattern in named if pattern is None]
+    return (
+        causal,
+        reduce(and_, patterns) if patterns else None,
+        and_masks(*functions) if functions else None,
+    )
 
 
 def _conjuncts(mask_function: MaskFunction) -> Iterator[MaskFunction]:
@@ -133,7 +146,7 @@ def _conjuncts(mask_function: MaskFunction) -> Iterator[MaskFunction]:
         yield mask_function
 
 
-def _as_pattern(part: MaskFunction, causal: bool) -> Pattern:
+def _named(part: MaskFunction, causal: bool) -> Pattern | None:
     code = getattr(part, "__code__", None)
     if code in (_LOOK_BACK, _LOOK_AROUND):
         size = getclosurevars(part).nonlocals["sliding_window"]
@@ -141,7 +154,7 @@ def _as_pattern(part: MaskFunction, causal: bool) -> Pattern:
         radius = size - 1 if code is _LOOK_BACK else size
         if radius >= 1 and (causal or code is _LOOK_AROUND):
             return Window(radius)
-    return FromMask(part)
+    return None
 
 
 def _pointwise(mask_function: MaskFunction) -> MaskMod:

@@ -58,7 +58,9 @@ def _own(mask: AttentionMask, pattern: Pattern | None, rows: int, columns: int) 
         both = pattern & mask.pattern
     return View(
         keys,
-        _from_position(both, mask.kv_offset, mask.kv_offset + max(keys, first + rows)),
+        _from_position(
+            both, mask.mask_mod, mask.kv_offset, mask.kv_offset + max(keys, first + rows)
+        ),
         None if mask.key_mask is None else mask.key_mask[:, :keys],
         None,
         mask.causal,
@@ -66,17 +68,18 @@ def _own(mask: AttentionMask, pattern: Pattern | None, rows: int, columns: int) 
     )
 
 
-def _from_position(pattern: Pattern | None, start: int, span: int) -> PatternLike:
-    """The pattern over `span` positions, seen from position `start`: a cache that keeps only the
-    last keys begins there."""
-    if pattern is None or start == 0:
+def _from_position(
+    pattern: Pattern | None, mask_mod: MaskMod | None, start: int, span: int
+) -> PatternLike:
+    """The pattern over `span` positions and the function, seen from position `start`: a cache that
+    keeps only the last keys begins there."""
+    if mask_mod is None and (pattern is None or start == 0):
         return pattern
-    mask_mod = pattern.at(span)
-
-    def shifted(b: torch.Tensor, h: torch.Tensor, i: torch.Tensor, j: torch.Tensor) -> torch.Tensor:
-        return mask_mod(b, h, i + start, j + start)
-
-    return shifted
+    both = mask_mod if pattern is None else pattern.at(span)
+    if mask_mod is not None and pattern is not None:
+        both = _both(mask_mod, pattern.at(span))
+    assert both is not None
+    return lambda b, h, i, j: both(b, h, i + start, j + start)
 
 
 def _given(mask: torch.Tensor, pattern: Pattern | None, rows: int, columns: int) -> View:

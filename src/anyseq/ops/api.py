@@ -11,7 +11,7 @@ from anyseq.errors import InvalidArgument
 from anyseq.ops.call import ScoreMod
 from anyseq.ops.checks import check_result, checked
 from anyseq.ops.choose import BACKENDS, AttentionPlan, choose, refusals
-from anyseq.ops.tiles import covered_scores, key_of
+from anyseq.ops.tiles import covered_scores, keep
 from anyseq.patterns import Pattern, PatternLike
 from anyseq.positions import Toeplitz
 from anyseq.probability import ProbMap
@@ -121,7 +121,7 @@ def attention(
 def prepare(pattern: PatternLike) -> None:
     """Make a pattern known, so that a graph compiled later can name it."""
     if isinstance(pattern, Pattern):
-        key_of(pattern)
+        keep(pattern)
 
 
 def attention_plan(

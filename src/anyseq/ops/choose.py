@@ -75,8 +75,11 @@ def choose(call: Call, return_lse: bool) -> tuple[str, str]:
         return "flex", "a pattern or a gain on an accelerator"
     masked = call.mask is not None or call.mask_mod is not None
     sparse = call.pattern not in (None, Full(), Causal()) and not masked
-    if not only_tiles and (not sparse or call.q.shape[2] * call.k.shape[2] <= _FEW):
-        return "sdpa", "dense, or short" if not sparse else "short: the dense kernel is as quick"
+    few = call.q.shape[2] * call.k.shape[2] <= _FEW
+    if few and only_tiles and call.scores <= _KEPT:
+        return "reference", "short, with a gain or the log-sum-exp: the formula"
+    if not only_tiles and (few or not sparse):
+        return "sdpa", "short: dense is as quick" if sparse else "a dense mask, or none"
     dense_name = "tiled" if only_tiles else "sdpa"
     if not sparse:
         return dense_name, "a gain or the log-sum-exp with a dense mask"

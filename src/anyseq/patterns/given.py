@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -68,9 +69,11 @@ class FromMask(Pattern):
         return hash(self._content())
 
     def _content(self) -> object:
-        if isinstance(self.given, torch.Tensor):
-            return self.given.shape, hashlib.sha256(self.given.numpy().tobytes()).digest()
-        return id(self.given)
+        return self._digest if isinstance(self.given, torch.Tensor) else id(self.given)
+
+    @cached_property
+    def _digest(self) -> tuple[torch.Size, bytes]:
+        return self.given.shape, hashlib.sha256(self.given.numpy().tobytes()).digest()
 
     def to_dict(self) -> dict[str, Any]:
         if not isinstance(self.given, torch.Tensor):

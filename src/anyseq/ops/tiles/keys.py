@@ -4,37 +4,42 @@ from __future__ import annotations
 
 import json
 from uuid import uuid4
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from anyseq.errors import InvalidArgument
 from anyseq.patterns import Causal, Full, Pattern, pattern_from_dict
 
+_LONGEST = 4096  # characters of a description that is used as a key
+_HELD = "held "  # before the keys of patterns that only this process knows
+
 _KEYS: dict[Pattern, str] = {}
 _PATTERNS: dict[str, Pattern] = {}
-_HELD = "held "  # before the keys of patterns that only this process knows
+# A pattern around somebody's function or mask is known for as long as somebody has it.
+_HELD_KEYS: WeakKeyDictionary[Pattern, str] = WeakKeyDictionary()
+_HELD_PATTERNS: WeakValueDictionary[str, Pattern] = WeakValueDictionary()
 
 
 def key_of(pattern: Pattern) -> str:
-    """The pattern's description if it can be written down, else a name that is never given twice;
-    equal patterns have equal keys. torch.compile can trace this for a pattern seen before."""
+    """The pattern's description if that is short, else a name that is never given twice; equal
+    patterns have equal keys. torch.compile can trace this for a pattern that is kept."""
     key = _KEYS.get(pattern)
-    if key is None:
-        try:
-            key = json.dumps(pattern.to_dict())
-        except InvalidArgument:
-            key = f"{_HELD}{uuid4()}"
-        _KEYS[pattern] = key
-        _PATTERNS[key] = pattern
-    return key
+    return _new_key(pattern) if key is None else key
+
+
+def keep(pattern: Pattern) -> None:
+    """Know this pattern, whatever it holds, until the end."""
+    key = key_of(pattern)
+    _KEYS[pattern], _PATTERNS[key] = key, pattern
 
 
 def pattern_of(key: str) -> Pattern:
     """The pattern with this key."""
-    pattern = _PATTERNS.get(key)
+    pattern = _PATTERNS.get(key) or _HELD_PATTERNS.get(key)
     if pattern is None:
         if key.startswith(_HELD):
             raise InvalidArgument(
-                "pattern: this graph was compiled by another process for a pattern that holds a "
-                "callable; compile it again here"
+                "pattern: this graph was compiled for a pattern, around a function or a mask, that "
+                "is gone or belonged to another process; compile it again"
             )
         pattern = _PATTERNS[key] = pattern_from_dict(json.loads(key))
     return pattern
@@ -46,3 +51,19 @@ def combined(key: str, is_causal: bool) -> Pattern:
     if not is_causal or pattern == Causal():
         return pattern
     return Causal() if pattern == Full() else pattern & Causal()
+
+
+def _new_key(pattern: Pattern) -> str:
+    held = _HELD_KEYS.get(pattern)
+    if held is not None:
+        return held
+    try:
+        key = json.dumps(pattern.to_dict())
+    except InvalidArgument:  # it holds a function
+        key = ""
+    if 0 < len(key) <= _LONGEST:
+        _KEYS[pattern], _PATTERNS[key] = key, pattern
+        return key
+    key = f"{_HELD}{uuid4()}"
+    _HELD_KEYS[pattern], _HELD_PATTERNS[key] = key, pattern
+    return key

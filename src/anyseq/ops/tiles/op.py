@@ -271,6 +271,8 @@ def _(
 def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
     ctx.save_for_backward(*inputs[:_TENSORS], *output)
     ctx.plain = inputs[_TENSORS:]
+    # The key alone would not keep a pattern around a function alive until the backward pass.
+    ctx.pattern = combined(ctx.plain[0], ctx.plain[1])
 
 
 def _backward(
