@@ -8,11 +8,17 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
+from transformers import (
+    AttentionInterface,
+    AttentionMaskInterface,
+    BertConfig,
+    BertForMaskedLM,
+    PreTrainedModel,
+)
 from transformers.masking_utils import eager_mask
 
 import anyseq as aq
-from hf.tiny import FAMILIES, SINGLE, SPECIALS, batch, make
+from hf.tiny import ENCODER, FAMILIES, SINGLE, SPECIALS, batch, make
 
 DECODERS = ["gpt2", "llama", "t5", *SPECIALS]
 PATTERN = aq.Window(2) | aq.Global((0,))
@@ -125,3 +131,21 @@ def test_packed_sequences_do_not_see_each_other() -> None:
     packed = model(ids, position_ids=positions, use_cache=False).logits
     apart = torch.cat([model(part).logits for part in ids.split([7, 5], dim=1)], dim=1)
     torch.testing.assert_close(packed, apart, rtol=0, atol=1e-12)
+
+
+def test_long_sequences_take_tiles_and_agree_with_the_formula() -> None:
+    """400 tokens are enough for `auto` to leave the dense kernels."""
+    config = BertConfig(**(ENCODER | {"max_position_embeddings": 512}))
+    ids = torch.randint(50, (2, 400), generator=torch.Generator().manual_seed(0))
+    keep = torch.ones_like(ids)
+    keep[1, 300:] = 0
+    losses = []
+    for backend in ("auto", "reference"):
+        torch.manual_seed(0)
+        model = aq.hf.use(BertForMaskedLM(config).double(), PATTERN, gain=True, backend=backend)
+        loss = model(ids, attention_mask=keep, labels=ids).loss
+        loss.backward()
+        gain = model.get_parameter("anyseq_gain.coefficients").grad
+        assert gain is not None
+        losses.append((loss.detach(), gain))
+    torch.testing.assert_close(losses[0], losses[1], rtol=0, atol=1e-10)

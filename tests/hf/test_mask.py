@@ -82,6 +82,14 @@ def test_known_functions_become_named_patterns() -> None:
     assert read("sliding both ways") == (False, aq.Window(2))
 
 
+@pytest.mark.parametrize("name", ["packed", "own", "chunked", "or"])
+def test_a_function_that_may_look_at_the_batch_row_is_no_pattern(name: str) -> None:
+    """A pattern is the same in every batch row; taken for one, the mask of row 0 would be all."""
+    mask = build_mask(2, 8, 8, mask_function=ASKED[name])
+    assert mask.pattern is None
+    assert mask.mask_mod is not None
+
+
 def test_it_takes_no_memory_and_refuses_arithmetic() -> None:
     mask = build_mask(2, 100_000, 100_000)
     assert mask.shape == (2, 1, 100_000, 100_000)
