@@ -120,7 +120,8 @@ def _forward(pattern: Pattern, n: int) -> dict[str, Any]:
 
     ours = c.anyseq_operator(pattern, "auto", n)
     if not has_compiler():
-        return {"anyseq": medians({"anyseq": ours.infer}, rounds=_ROUNDS)["anyseq"], "flex": None}
+        times = medians({"anyseq": ours.infer}, rounds=_ROUNDS)
+        return {"pattern": repr(pattern), **times, "flex": None, "flex_matches": None}
     flex = c.anyseq_operator(pattern, "flex", n)
     matches = c.anyseq_operator(pattern, "flex", _CHECKED).matches()
     times = medians({"anyseq": ours.infer, "flex": flex.infer}, rounds=2 * _ROUNDS)
