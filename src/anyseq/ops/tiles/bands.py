@@ -55,7 +55,7 @@ def squares(lengths: Iterable[int], sizes: Sizes) -> Pass:
         last = first + length
         i_first, i_last, j_last = max(first, begin), min(last, end), min(last, sizes.keys)
         height = _best_height(j_last - first, i_last - i_first)
-        for i in range(i_first, i_last, max(1, height)):
+        for i in range(i_first, i_last, height):
             if first < j_last:
                 tile = Run(i - begin, first, min(height, i_last - i), j_last - first)
                 tiles.append((tile, i - first))
@@ -113,5 +113,5 @@ def _cuts(first: int, last: int, full: int, thin: int, height: int) -> Iterator[
 def _best_height(reach: int, rows: int) -> int:
     """The tile height for which rows x (reach + height) scores take the least time."""
     if rows <= _HEIGHTS[-1]:
-        return rows
+        return max(1, rows)
     return min(_HEIGHTS, key=lambda height: (reach + height) * (1 + _OVERHEAD / height))
