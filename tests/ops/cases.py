@@ -163,7 +163,7 @@ CALLS: Mapping[str, Callable[[int], Given]] = {
     "mask (1, H, N, M)": lambda n: given(n, pattern=coin(1, 2, n, n), key_mask=coin(2, n)),
     "mask (B, H, N, M)": lambda n: given(n, pattern=coin(2, 2, n, n)),
 } | {
-    f"pattern {name}": (lambda n, make=make: given(n, pattern=make(n)))  # type: ignore[misc]
+    f"pattern {name}": (lambda n, make=make: given(n, pattern=make(n)))
     for name, make in PATTERNS.items()
 }
 
