@@ -55,11 +55,11 @@ def check(layout: Layout, pattern: Pattern, sizes: Sizes) -> None:
         for run in part.runs:
             for tile in range(run.tiles):
                 first = run.first_row + tile * run.row_step
-                assert 0 <= first
+                assert first >= 0
                 assert first + run.height <= len(part.rows)
                 seen[first : first + run.height] += 1
                 first = run.first_column + tile * run.column_step
-                assert 0 <= first
+                assert first >= 0
                 assert first + run.width <= len(part.columns)
             i, j, allowed = pairs(part, run)
             assert not run.whole or bool(allowed.all())
