@@ -55,8 +55,9 @@ class AttentionPlan:
 def refusals(call: Call, return_lse: bool) -> dict[str, str]:
     """The backends that cannot do it, each with the reason."""
     found = {name: backend.refusal(call) for name, backend in BACKENDS.items()}
-    if return_lse and found["sdpa"] is None:
-        found["sdpa"] = "it keeps the log-sum-exp to itself, so no return_lse"
+    silent = ("sdpa", "flex") if call.q.device.type == "cpu" else ("sdpa",)
+    for name in silent if return_lse else ():
+        found[name] = found[name] or "it keeps the log-sum-exp to itself, so no return_lse"
     return {name: reason for name, reason in found.items() if reason is not None}
 
 

@@ -35,6 +35,10 @@ def refusal(call: Call) -> str | None:
     if call.q.device.type == "cpu":
         if torch.is_grad_enabled() and any(t.requires_grad for t in _tensors(call)):
             return "FlexAttention has no backward pass on the CPU"
+        if call.q.dtype == torch.float64:
+            return "FlexAttention on the CPU has no float64"
+        if call.gain is not None:
+            return "a gain needs the log-sum-exp, which FlexAttention keeps to itself on the CPU"
         if not has_compiler():
             return "FlexAttention on the CPU needs a C++ compiler, and none is installed"
     return None
@@ -45,13 +49,15 @@ def has_compiler() -> bool:
     return shutil.which("g++") is not None or shutil.which("clang++") is not None
 
 
-def attention(call: Call) -> tuple[torch.Tensor, torch.Tensor]:
-    """(out (B, H, N, E), lse (B, H, N))."""
+def attention(call: Call) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """(out (B, H, N, E), lse (B, H, N)); on the CPU the log-sum-exp stays inside: None."""
     block_mask, before = _block_mask(call), _score_mod(call)
+    if call.q.device.type == "cpu":
+        return _flex(call, before, block_mask), None
     out, lse = _run(call, before, block_mask)
     if call.gain is None:
         return out, lse
-    entry = _entry(call.gain, call.q_offset)
+    entry = _entry(call.gain, call)
     total = torch.zeros_like(out)
     for sign in (1.0, -1.0):
         part, part_lse = _run(call, _with_log(before, entry, sign), block_mask)
@@ -64,9 +70,15 @@ def attention(call: Call) -> tuple[torch.Tensor, torch.Tensor]:
 def _run(
     call: Call, score_mod: ScoreMod | None, block_mask: Any
 ) -> tuple[torch.Tensor, torch.Tensor]:
+    """(out, lse)."""
     from torch.nn.attention.flex_attention import AuxRequest
 
-    out, aux = _compiled()(
+    out, aux = _flex(call, score_mod, block_mask, return_aux=AuxRequest(lse=True))
+    return out, aux.lse
+
+
+def _flex(call: Call, score_mod: ScoreMod | None, block_mask: Any, **wanted: Any) -> Any:
+    return _compiled()(
         call.q,
         call.k,
         call.v,
@@ -74,9 +86,8 @@ def _run(
         block_mask=block_mask,
         scale=call.scale,
         enable_gqa=call.groups > 1,
-        return_aux=AuxRequest(lse=True),
+        **wanted,
     )
-    return out, aux.lse
 
 
 @lru_cache(maxsize=1)
@@ -107,7 +118,7 @@ def _block_mask(call: Call) -> Any:
 
 def _score_mod(call: Call) -> ScoreMod | None:
     """The bias, then the caller's hook; a hook is told positions, FlexAttention counts rows."""
-    bias = None if call.bias is None else _entry(call.bias, call.q_offset)
+    bias = None if call.bias is None else _entry(call.bias, call)
     hook, q_offset = call.score_mod, call.q_offset
     if bias is None and hook is None:
         return None
@@ -135,17 +146,19 @@ def _with_log(before: ScoreMod | None, entry: Entry, sign: float) -> ScoreMod:
     return score_mod
 
 
-def _entry(term: Term, q_offset: int) -> Entry:
+def _entry(term: Term, call: Call) -> Entry:
     """(b, h, row, column) -> the entry of a bias or gain there."""
+    # In the type of the scores: float64 entries beside float32 scores come out as NaN on the CPU.
+    dtype = torch.float64 if call.q.dtype == torch.float64 else torch.float32
     if isinstance(term, Toeplitz):
-        table, reach = term.coefficients, term.coefficients.shape[1] // 2
-        shared = len(table) == 1
+        table, reach = term.coefficients.to(dtype), term.coefficients.shape[1] // 2
+        shared, q_offset = len(table) == 1, call.q_offset
         return lambda b, h, i, j: table[h * 0 if shared else h, i + q_offset - j + reach]
-    shape = term.shape
+    given, shape = term.to(dtype), term.shape
 
     def entry(b: torch.Tensor, h: torch.Tensor, i: torch.Tensor, j: torch.Tensor) -> torch.Tensor:
         places = (b, h, i, j)
-        return term[
+        return given[
             tuple(at * 0 if size == 1 else at for at, size in zip(places, shape, strict=True))
         ]
 

@@ -35,4 +35,11 @@ def attention(call: Call) -> tuple[torch.Tensor, torch.Tensor]:
     if call.weight_mod is not None:
         weights = call.weight_mod(weights, *indices)
     weights = dropout(weights, call.dropout_p)
-    return weights.to(v.dtype) @ v, scores.logsumexp(-1)
+    return weights.to(v.dtype) @ v, _log_sum_exp(scores)
+
+
+def _log_sum_exp(scores: torch.Tensor) -> torch.Tensor:
+    """log Σ_j exp(s_j); for a row that sees nothing -inf and, unlike torch's own, no gradient."""
+    empty = (scores == -torch.inf).all(-1)
+    lse = scores.masked_fill(empty[..., None], 0.0).logsumexp(-1)
+    return lse.masked_fill(empty, -torch.inf)

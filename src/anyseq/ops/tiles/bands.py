@@ -113,5 +113,5 @@ def _cuts(first: int, last: int, full: int, thin: int, height: int) -> Iterator[
 def _best_height(reach: int, rows: int) -> int:
     """The tile height for which rows x (reach + height) scores take the least time."""
     if rows <= _HEIGHTS[-1]:
-        return rows
+        return max(1, rows)
     return min(_HEIGHTS, key=lambda height: (reach + height) * (1 + _OVERHEAD / height))

@@ -38,6 +38,8 @@ def differentiable_gradients(
         raise InvalidArgument(
             "dropout_p: with dropout, gradients of gradients need backend='reference'"
         )
+    q, k, v = (_in_a_graph(side) for side in (q, k, v))
+    bias, gain = (None if term is None else _in_a_graph(term) for term in (bias, gain))
     call = Call(
         q, k, v,
         pattern=combined(pattern, is_causal),
@@ -64,6 +66,11 @@ def differentiable_gradients(
         outputs.append(lse.masked_fill(lse == -torch.inf, 0.0))
         gradients.append(lse_gradient)
     return list(torch.autograd.grad(outputs, wanted, gradients, create_graph=True))
+
+
+def _in_a_graph(given: Tensor) -> Tensor:
+    """The tensor itself, or a copy that autograd follows if it does not follow the tensor."""
+    return given if given.requires_grad else given.detach().requires_grad_()
 
 
 def _term(given: Tensor | None) -> Term | None:
