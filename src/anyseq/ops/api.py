@@ -107,11 +107,12 @@ def attention(
         pattern=pattern, key_mask=key_mask, bias=bias, gain=gain,
         score_mod=score_mod, weight_mod=weight_mod, prob_map=prob_map, scale=scale,
         is_causal=is_causal, enable_gqa=enable_gqa, dropout_p=dropout_p, q_offset=q_offset,
+        return_lse=return_lse,
     )  # fmt: skip
     name = one_of("backend", backend, ("auto", *BACKENDS))
     if name == "auto":
-        name, _ = choose(call, return_lse)
-    elif (reason := refusals(call, return_lse).get(name)) is not None:
+        name, _ = choose(call)
+    elif (reason := refusals(call).get(name)) is not None:
         raise InvalidArgument(f"backend={name!r} cannot do this: {reason}")
     out, lse = BACKENDS[name].attention(call)
     check_result(call, out)
@@ -128,12 +129,10 @@ def attention_plan(
     q: torch.Tensor,
     k: torch.Tensor,
     v: torch.Tensor,
-    *,
-    return_lse: bool = False,
     **arguments: Any,
 ) -> AttentionPlan:
     """What `attention` does with the same arguments, and why; nothing is computed."""
     call = checked(q, k, v, **arguments)
-    backend, reason = choose(call, return_lse)
+    backend, reason = choose(call)
     scores = covered_scores(call)[0] if backend == "block" else call.scores
-    return AttentionPlan(backend, reason, scores, call.scores, refusals(call, return_lse))
+    return AttentionPlan(backend, reason, scores, call.scores, refusals(call))

@@ -44,6 +44,7 @@ class Call:
     is_causal: bool
     dropout_p: float
     q_offset: int
+    return_lse: bool
 
     @property
     def groups(self) -> int:

@@ -29,6 +29,7 @@ def checked(
     enable_gqa: bool = False,
     dropout_p: float = 0.0,
     q_offset: int = 0,
+    return_lse: bool = False,
 ) -> Call:
     """The call, if its arguments fit together; they are those of `attention`."""
     _check_shapes(q, k, v, enable_gqa)
@@ -54,6 +55,7 @@ def checked(
         is_causal=is_causal,
         dropout_p=dropout_p,
         q_offset=q_offset,
+        return_lse=return_lse,
     )
 
 

@@ -52,16 +52,13 @@ class AttentionPlan:
         return "\n".join(lines)
 
 
-def refusals(call: Call, return_lse: bool) -> dict[str, str]:
+def refusals(call: Call) -> dict[str, str]:
     """The backends that cannot do it, each with the reason."""
     found = {name: backend.refusal(call) for name, backend in BACKENDS.items()}
-    silent = ("sdpa", "flex") if call.q.device.type == "cpu" else ("sdpa",)
-    for name in silent if return_lse else ():
-        found[name] = found[name] or "it keeps the log-sum-exp to itself, so no return_lse"
     return {name: reason for name, reason in found.items() if reason is not None}
 
 
-def choose(call: Call, return_lse: bool) -> tuple[str, str]:
+def choose(call: Call) -> tuple[str, str]:
     """The backend for `auto`, and the reason."""
     if torch.compiler.is_exporting():
         return "reference", "an exported graph holds the plain formula"
@@ -69,7 +66,7 @@ def choose(call: Call, return_lse: bool) -> tuple[str, str]:
         if call.scores <= _KEPT:
             return "reference", "a hook or another map than softmax: the formula"
         return "tiled", "a hook or another map than softmax: the formula, some rows at a time"
-    only_tiles = call.gain is not None or return_lse
+    only_tiles = call.gain is not None or call.return_lse
     if torch.compiler.is_compiling():
         return _choose_compiled(call, only_tiles)
     if call.q.device.type != "cpu" and flex.refusal(call) is None and _masked_or_gained(call):

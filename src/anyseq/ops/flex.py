@@ -10,6 +10,7 @@ where out± and lse± are those of the scores S + log max(±C, 0).
 from __future__ import annotations
 
 import shutil
+import warnings
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
@@ -35,13 +36,16 @@ def refusal(call: Call) -> str | None:
     if call.q.device.type == "cpu":
         if torch.is_grad_enabled() and any(t.requires_grad for t in _tensors(call)):
             return "FlexAttention has no backward pass on the CPU"
-        if call.q.dtype == torch.float64:
-            return "FlexAttention on the CPU has no float64"
-        if call.gain is not None:
-            return "a gain needs the log-sum-exp, which FlexAttention keeps to itself on the CPU"
-        if not has_compiler():
+        if _compiles(call) and not has_compiler():
             return "FlexAttention on the CPU needs a C++ compiler, and none is installed"
     return None
+
+
+def _compiles(call: Call) -> bool:
+    """Compiled for the CPU, FlexAttention has no float64 and keeps the log-sum-exp to itself; there
+    it runs uncompiled, and is dense."""
+    whole = call.gain is None and not call.return_lse and call.q.dtype != torch.float64
+    return whole or call.q.device.type != "cpu"
 
 
 def has_compiler() -> bool:
@@ -50,17 +54,17 @@ def has_compiler() -> bool:
 
 
 def attention(call: Call) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """(out (B, H, N, E), lse (B, H, N)); on the CPU the log-sum-exp stays inside: None."""
+    """(out (B, H, N, E), lse (B, H, N)); lse is None unless it is asked for, or needed."""
     block_mask, before = _block_mask(call), _score_mod(call)
-    if call.q.device.type == "cpu":
-        return _flex(call, before, block_mask), None
-    out, lse = _run(call, before, block_mask)
     if call.gain is None:
-        return out, lse
+        return _run(call, before, block_mask, call.return_lse)
+    out, lse = _run(call, before, block_mask, True)
+    assert lse is not None
     entry = _entry(call.gain, call)
     total = torch.zeros_like(out)
     for sign in (1.0, -1.0):
-        part, part_lse = _run(call, _with_log(before, entry, sign), block_mask)
+        part, part_lse = _run(call, _with_log(before, entry, sign), block_mask, True)
+        assert part_lse is not None
         # Rows without a weight of this sign have lse± = -inf, and lse = -inf if they see nothing.
         share = (part_lse - lse.masked_fill(lse == -torch.inf, 0.0)).exp()
         total = total + sign * part * share[..., None].to(part.dtype)
@@ -68,26 +72,25 @@ def attention(call: Call) -> tuple[torch.Tensor, torch.Tensor | None]:
 
 
 def _run(
-    call: Call, score_mod: ScoreMod | None, block_mask: Any
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """(out, lse)."""
-    from torch.nn.attention.flex_attention import AuxRequest
+    call: Call, score_mod: ScoreMod | None, block_mask: Any, wants_lse: bool
+) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """(out, lse or None)."""
+    from torch.nn.attention.flex_attention import AuxRequest, flex_attention
 
-    out, aux = _flex(call, score_mod, block_mask, return_aux=AuxRequest(lse=True))
-    return out, aux.lse
-
-
-def _flex(call: Call, score_mod: ScoreMod | None, block_mask: Any, **wanted: Any) -> Any:
-    return _compiled()(
-        call.q,
-        call.k,
-        call.v,
-        score_mod=score_mod,
-        block_mask=block_mask,
-        scale=call.scale,
-        enable_gqa=call.groups > 1,
-        **wanted,
-    )
+    function: Callable[..., Any] = _compiled() if _compiles(call) else flex_attention
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="flex_attention called without torch.compile")
+        result: Any = function(
+            call.q,
+            call.k,
+            call.v,
+            score_mod=score_mod,
+            block_mask=block_mask,
+            scale=call.scale,
+            enable_gqa=call.groups > 1,
+            return_aux=AuxRequest(lse=True) if wants_lse else None,
+        )
+    return (result[0], result[1].lse) if wants_lse else (result, None)
 
 
 @lru_cache(maxsize=1)

@@ -19,6 +19,8 @@ def refusal(call: Call) -> str | None:
         return "it computes softmax without score_mod and weight_mod"
     if call.gain is not None:
         return "it has nothing after the softmax, so no gain"
+    if call.return_lse:
+        return "it keeps the log-sum-exp to itself, so no return_lse"
     return None
 
 

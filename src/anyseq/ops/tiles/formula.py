@@ -55,6 +55,7 @@ def differentiable_gradients(
         is_causal=False,
         dropout_p=0.0,
         q_offset=q_offset,
+        return_lse=lse_gradient is not None,
     )  # fmt: skip
     wanted = [q, k, v]
     wanted += [bias] if wants_bias and bias is not None else []
