@@ -22,7 +22,8 @@ BACKENDS: Mapping[str, Any] = MappingProxyType(
     {"reference": reference, "block": block, "tiled": tiled, "sdpa": sdpa, "flex": flex}
 )
 
-_SDPA, _SDPA_MASKED, _TILES = 5.0, 7.0, 6.5
+_DENSE = (None, Full(), Causal())
+_SDPA_MASKED, _TILES = 7.0, 6.5
 _TILES_RUN = 60_000.0  # ns for a run of tiles of one head
 _FEW = 1 << 16  # scores of a head: too few for a choice to matter
 _KEPT = 1 << 24  # scores of the formula that may be kept for the backward pass
@@ -67,32 +68,23 @@ def choose(call: Call) -> tuple[str, str]:
             return "reference", "a hook or another map than softmax: the formula"
         return "tiled", "a hook or another map than softmax: the formula, some rows at a time"
     only_tiles = call.gain is not None or call.return_lse
-    if torch.compiler.is_compiling():
-        return _choose_compiled(call, only_tiles)
+    if call.q.shape[2] * call.k.shape[2] <= _FEW:
+        if only_tiles and call.scores <= _KEPT:
+            return "reference", "short, with a gain or the log-sum-exp: the formula"
+        if not only_tiles:
+            return "sdpa", "short: dense is as quick"
     if call.q.device.type != "cpu" and flex.refusal(call) is None and _masked_or_gained(call):
         return "flex", "a pattern or a gain on an accelerator"
-    masked = call.mask is not None or call.mask_mod is not None
-    sparse = call.pattern not in (None, Full(), Causal()) and not masked
-    few = call.q.shape[2] * call.k.shape[2] <= _FEW
-    if few and only_tiles and call.scores <= _KEPT:
-        return "reference", "short, with a gain or the log-sum-exp: the formula"
-    if not only_tiles and (few or not sparse):
-        return "sdpa", "short: dense is as quick" if sparse else "a dense mask, or none"
-    dense_name = "tiled" if only_tiles else "sdpa"
-    if not sparse:
-        return dense_name, "a gain or the log-sum-exp with a dense mask"
+    dense = "tiled" if only_tiles else "sdpa"
+    if call.mask is not None or call.mask_mod is not None or call.pattern in _DENSE:
+        return dense, "a dense mask, or none" + ", with a gain or lse" * only_tiles
+    if torch.compiler.is_compiling():
+        return "block", "a pattern in a compiled graph, which is to serve many lengths"
     scores, runs = covered_scores(call)
     sparse_time = scores * _TILES + runs * _TILES_RUN
     dense_time = call.scores * (_TILES if only_tiles else _SDPA_MASKED)
     times = f"about {sparse_time / 1e6:.3g} ms in tiles, {dense_time / 1e6:.3g} ms dense"
-    return ("block" if sparse_time < dense_time else dense_name), times
-
-
-def _choose_compiled(call: Call, only_tiles: bool) -> tuple[str, str]:
-    """Without a look at the lengths: one graph is to serve many."""
-    if call.pattern not in (None, Full(), Causal()) and call.mask is None and call.mask_mod is None:
-        return "block", "a pattern in a compiled graph"
-    return ("tiled", "a gain or the log-sum-exp") if only_tiles else ("sdpa", "dense")
+    return ("block" if sparse_time < dense_time else dense), times
 
 
 def _masked_or_gained(call: Call) -> bool:

@@ -77,7 +77,7 @@ def _run(
     """(out, lse or None)."""
     from torch.nn.attention.flex_attention import AuxRequest, flex_attention
 
-    function: Callable[..., Any] = _compiled() if _compiles(call) else flex_attention
+    function: Any = _compiled() if _compiles(call) else flex_attention
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="flex_attention called without torch.compile")
         result: Any = function(

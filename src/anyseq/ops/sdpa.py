@@ -52,7 +52,7 @@ def _mask(call: Call) -> tuple[torch.Tensor | None, torch.Tensor | None, bool]:
     penalty: torch.Tensor | None
     empty: torch.Tensor | None
     named = call.mask is None and call.mask_mod is None and call.key_mask is None
-    if named and call.span**2 <= _KEPT:
+    if named and call.span**2 <= _KEPT and not torch.compiler.is_compiling():
         penalty, empty = _kept(
             call.pattern,
             call.is_causal,
@@ -98,4 +98,6 @@ def _penalty(allowed: torch.Tensor, dtype: torch.dtype) -> tuple[torch.Tensor, t
     empty = ~allowed.any(-1, keepdim=True)
     penalty = torch.zeros(allowed.shape, dtype=dtype, device=allowed.device)
     penalty.masked_fill_(~(allowed | empty), -torch.inf)
+    if torch.compiler.is_compiling():  # the graph cannot depend on what it finds
+        return penalty, empty
     return penalty, empty if bool(empty.any()) else None
