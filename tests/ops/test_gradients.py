@@ -134,7 +134,8 @@ def test_no_grad(backend: str) -> None:
 def dropped(backend: str, seed: int, v: torch.Tensor, **arguments: Any) -> torch.Tensor:
     q, k, _ = inputs(140)
     torch.manual_seed(seed)
-    return aq.attention(q, k, v, dropout_p=0.4, backend=backend, **arguments)
+    out: torch.Tensor = aq.attention(q, k, v, dropout_p=0.4, backend=backend, **arguments)
+    return out
 
 
 @pytest.mark.parametrize("backend", TILES)

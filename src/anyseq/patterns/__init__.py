@@ -21,7 +21,7 @@ from anyseq.patterns.offsets import (
 from anyseq.patterns.pattern import LengthFree, Pattern, pattern_from_dict
 from anyseq.patterns.per_head import PerHead
 from anyseq.patterns.random import BigBird, Random
-from anyseq.patterns.resolve import PatternLike, resolve
+from anyseq.patterns.resolve import PatternLike, evaluated, resolve
 
 __all__ = [
     "BigBird",
@@ -58,6 +58,7 @@ __all__ = [
     "UnevenBlocks",
     "Union",
     "Window",
+    "evaluated",
     "from_deepspeed",
     "pattern_from_dict",
     "resolve",
