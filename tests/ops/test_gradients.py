@@ -39,12 +39,12 @@ def leaves(n: int, toeplitz: bool) -> list[torch.Tensor]:
     return [side.clone().requires_grad_() for side in sides]
 
 
-@pytest.mark.parametrize("pattern", [aq.Causal(), aq.Star(1), ~aq.Causal()], ids=str)
+@pytest.mark.parametrize("pattern", [aq.Star(1), ~aq.Causal()], ids=str)
 @pytest.mark.parametrize("toeplitz", [True, False])
 @pytest.mark.parametrize("backend", TILES)
 def test_numerical_gradients(backend: str, toeplitz: bool, pattern: aq.Pattern) -> None:
     run = outputs(backend, toeplitz, pattern=pattern)
-    assert gradcheck(run, leaves(5, toeplitz))
+    assert gradcheck(run, leaves(4, toeplitz))
     assert gradgradcheck(run, leaves(4, toeplitz), fast_mode=True)
 
 
