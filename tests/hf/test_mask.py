@@ -37,11 +37,12 @@ ASKED = {
 
 @pytest.mark.parametrize("name", ASKED)
 @pytest.mark.parametrize("use_vmap", [False, True])
+@pytest.mark.parametrize("padded", [False, True])
 @pytest.mark.parametrize(("rows", "q_offset", "kv_offset"), [(8, 0, 0), (2, 6, 0), (2, 5, 3)])
 def test_the_mask_is_the_dense_one(
-    name: str, use_vmap: bool, rows: int, q_offset: int, kv_offset: int
+    name: str, use_vmap: bool, padded: bool, rows: int, q_offset: int, kv_offset: int
 ) -> None:
-    padding = torch.tensor([[True] * 8, [False] * 2 + [True] * 6])
+    padding = torch.tensor([[True] * 8, [not padded] * 2 + [True] * 6])
     asked: dict[str, Any] = {
         "batch_size": 2,
         "q_length": rows,

@@ -154,6 +154,9 @@ CALLS: Mapping[str, Callable[[int], Given]] = {
     ),
     "BlockMask": lambda n: given(n, pattern=_block_mask(n)),
     "mask_mod": lambda n: given(n, pattern=_by_row_and_head, bias=table(n)),
+    "FromMask(mask_mod)": lambda n: given(
+        n, pattern=aq.PerHead(aq.FromMask(_by_row_and_head), aq.Window(3)) & aq.Causal()
+    ),
     "mask_mod of keys": lambda n: given(n, pattern=lambda b, h, i, j: j % 3 == 0),
     "mask_mod of rows": lambda n: given(n, pattern=lambda b, h, i, j: i > 0),
     "mask_mod of heads": lambda n: given(n, pattern=lambda b, h, i, j: h == b),

@@ -6,6 +6,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch.nn.attention.flex_attention import create_block_mask
 from torch.nn.functional import scaled_dot_product_attention
 
 import anyseq as aq
@@ -22,6 +23,10 @@ def qkv(n: int = 5, m: int = 5, heads: int = 2, kv_heads: int = 2) -> tuple[torc
         random(2, kv_heads, m, 3, seed=2),
         random(2, kv_heads, m, 4, seed=3),
     )
+
+
+def rows(b: torch.Tensor, h: torch.Tensor, i: torch.Tensor, j: torch.Tensor) -> torch.Tensor:
+    return (i >= j) & (b < 3)
 
 
 @given(st.integers(1, 6), st.integers(1, 6), st.booleans(), st.integers(0, 5))
@@ -153,6 +158,34 @@ def test_dropout_keeps_the_mean() -> None:
         ({"prob_map": "max"}, "prob_map='max'"),
         ({"pattern": 3}, "pattern=3"),
         ({"pattern": aq.Causal}, "did you mean Causal()?"),
+        ({"pattern": lambda b, h, i, j: True}, "returns a Python bool, expected bool tensors"),
+        ({"pattern": lambda b, h, i, j: torch.ones(4, 4).bool()[i, j]}, "4 is out of bounds"),
+        ({"pattern": lambda b, h, i, j: torch.ones(7).bool()}, "returns shape (7,)"),
+        ({"pattern": aq.FromMask(lambda b, h, i, j: i - j)}, "returns torch.int64, expected bool"),
+        ({"pattern": aq.FromMask(lambda b, h, i, j: False)}, "returns a Python bool"),
+        ({"pattern": aq.FromMask(lambda b, h, i, j: i[7] == j)}, "the mask_mod fails on index"),
+        ({"pattern": aq.Causal().block_mask(6)}, "BlockMask of shape (1, 1, 6, 6); expected"),
+        ({"pattern": aq.Window(1).block_mask(5), "q_offset": 1}, "queries and keys (6, 6)"),
+        ({"pattern": create_block_mask(rows, 3, 1, 5, 5, "cpu")}, "batch and heads (2, 2) or 1"),
+        ({"pattern": aq.Documents((2, 2))}, "Documents fits 4 tokens, the sequence has 5"),
+        ({"pattern": aq.Window(1) | aq.Documents((2, 2))}, "fits 4 tokens"),
+        ({"pattern": aq.Global((7,))}, "position 7 in a sequence of 5"),
+        ({"pattern": torch.ones(5, 5)}, "expected bool of shape (N, M)"),
+        ({"pattern": torch.ones(5, 5).bool().to("meta")}, "pattern on meta, q on cpu"),
+        ({"key_mask": [[True] * 5] * 2}, "key_mask: list, expected a bool tensor"),
+        ({"key_mask": torch.ones(2, 5)}, "key_mask of dtype torch.float32"),
+        ({"key_mask": torch.ones(2, 5).bool().to("meta")}, "key_mask on meta, q on cpu"),
+        ({"q": random(2, 2, 5, 3).to("meta")}, "q on meta, k on cpu, v on cpu"),
+        ({"bias": torch.zeros(5, 5, device="meta")}, "bias on meta, q on cpu"),
+        ({"bias": [0.0]}, "bias: list, expected a floating-point tensor or a Toeplitz"),
+        ({"gain": torch.ones(5, 5).long()}, "gain: torch.int64, expected a floating-point"),
+        ({"bias": aq.Toeplitz(torch.zeros(1, 7))}, "bias: the Toeplitz table covers offsets up to"),
+        ({"gain": aq.Toeplitz(torch.zeros(2, 7))}, "gain: the Toeplitz table covers offsets up to"),
+        ({"q": [1.0]}, "q list, k Tensor, v Tensor: expected a tensor each"),
+        ({"q": random(2, 3, 5, 3), "enable_gqa": True}, "q has 3 heads, k and v have 2"),
+        ({"q": random(2, 0, 5, 3)}, "expected one head and one feature at least"),
+        ({"k": random(2, 0, 5, 3), "v": random(2, 0, 5, 4), "enable_gqa": True}, "one head and"),
+        ({"q": random(2, 2, 5, 0), "k": random(2, 2, 5, 0)}, "one feature at least"),
         ({"pattern": lambda b, h, i, j: (i - j).double()}, "returns torch.float64, expected bool"),
         ({"pattern": aq.Causal().mask(6)}, "a mask of shape (6, 6); expected (N, M) = (5, 5)"),
         ({"pattern": aq.Causal().mask(5).expand(3, 5, 5)}, "a mask of shape (3, 5, 5)"),

@@ -49,7 +49,7 @@ def calls(draw: st.DrawFn) -> Given:
     return Given(n, m, heads, heads // groups, arguments)
 
 
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(calls(), st.sampled_from([torch.float64, torch.float32]))
 def test_tiles_are_the_formula(call: Given, dtype: torch.dtype) -> None:
     expected = run(call, "reference")

@@ -39,12 +39,12 @@ def leaves(n: int, toeplitz: bool) -> list[torch.Tensor]:
     return [side.clone().requires_grad_() for side in sides]
 
 
-@pytest.mark.parametrize("pattern", [aq.Causal(), aq.Star(1), ~aq.Causal()], ids=str)
+@pytest.mark.parametrize("pattern", [aq.Star(1), ~aq.Causal()], ids=str)
 @pytest.mark.parametrize("toeplitz", [True, False])
 @pytest.mark.parametrize("backend", TILES)
 def test_numerical_gradients(backend: str, toeplitz: bool, pattern: aq.Pattern) -> None:
     run = outputs(backend, toeplitz, pattern=pattern)
-    assert gradcheck(run, leaves(5, toeplitz))
+    assert gradcheck(run, leaves(4, toeplitz))
     assert gradgradcheck(run, leaves(4, toeplitz), fast_mode=True)
 
 
@@ -134,7 +134,8 @@ def test_no_grad(backend: str) -> None:
 def dropped(backend: str, seed: int, v: torch.Tensor, **arguments: Any) -> torch.Tensor:
     q, k, _ = inputs(140)
     torch.manual_seed(seed)
-    return aq.attention(q, k, v, dropout_p=0.4, backend=backend, **arguments)
+    out: torch.Tensor = aq.attention(q, k, v, dropout_p=0.4, backend=backend, **arguments)
+    return out
 
 
 @pytest.mark.parametrize("backend", TILES)

@@ -99,7 +99,7 @@ def cases(draw: st.DrawFn) -> tuple[Pattern, Sizes]:
     return draw(expressions(sizes.span)), sizes
 
 
-@settings(max_examples=150)
+@settings(max_examples=100)
 @given(cases())
 def test_every_pair_of_any_expression_lies_in_one_tile(case: tuple[Pattern, Sizes]) -> None:
     pattern, sizes = case

@@ -29,7 +29,8 @@ def finite(name: str, value: object) -> float:
         number = float(value) if isinstance(value, Real) else math.nan
     except OverflowError:
         number = math.inf
-    if isinstance(value, bool) or not math.isfinite(number):
+    # Compared, which torch.compile can trace for any number; math.isfinite it cannot.
+    if isinstance(value, bool) or not -math.inf < number < math.inf:
         raise InvalidArgument(f"{name}={value!r}: expected a finite number")
     return number
 

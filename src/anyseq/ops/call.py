@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
-from anyseq.errors import InvalidArgument
-from anyseq.patterns import MaskMod, Pattern
+from anyseq.patterns import MaskMod, Pattern, evaluated
 from anyseq.positions import Toeplitz
 from anyseq.probability import ProbMap, Softmax
 
@@ -98,20 +97,3 @@ class Call:
         if isinstance(term, torch.Tensor):
             return term
         return term.dense(self.q.shape[2], self.k.shape[2], self.q_offset)
-
-
-def evaluated(
-    mask_mod: MaskMod, b: torch.Tensor, h: torch.Tensor, i: torch.Tensor, j: torch.Tensor
-) -> torch.Tensor:
-    """What somebody's mask_mod says, or an error that says what is wrong with it."""
-    try:
-        mask = mask_mod(b, h, i, j)
-    except (IndexError, RuntimeError, TypeError, ValueError) as problem:
-        raise InvalidArgument(
-            f"pattern: the mask_mod fails on index tensors b, h, i, j for {i.shape[-2]} queries "
-            f"and {j.shape[-1]} keys: {problem}"
-        ) from problem
-    if not isinstance(mask, torch.Tensor) or mask.dtype != torch.bool:
-        what = mask.dtype if isinstance(mask, torch.Tensor) else type(mask).__name__
-        raise InvalidArgument(f"pattern: a mask_mod that returns {what}, expected bool")
-    return mask

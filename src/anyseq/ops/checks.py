@@ -37,7 +37,7 @@ def checked(
     if not 0.0 <= finite("dropout_p", dropout_p) < 1.0:
         raise InvalidArgument(f"dropout_p={dropout_p!r}: expected a number in [0, 1)")
     full = (q.shape[0], q.shape[1], q.shape[2], k.shape[2])
-    named, mask, mask_mod = _who(pattern, full, max(full[3], q_offset + full[2]))
+    named, mask, mask_mod = _who(pattern, full, q_offset, q.device)
     return Call(
         q=q,
         k=k,
@@ -69,7 +69,9 @@ def check_result(call: Call, out: torch.Tensor) -> None:
         values = term.coefficients if isinstance(term, Toeplitz) else term
         if values is None:
             continue
-        for what, found in (("NaN", values.isnan()), ("inf", values == torch.inf)):
+        # A bias of -inf is a mask.
+        infinite = values == torch.inf if name == "bias" else values.isinf()
+        for what, found in (("NaN", values.isnan()), ("inf", infinite)):
             if bool(found.any()):
                 places = found.nonzero()
                 raise InvalidArgument(
@@ -94,6 +96,8 @@ def _check_shapes(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, enable_gqa:
             f"{_shapes(sides)}: expected q (B, H, N, D), k (B, H, M, D), v (B, H, M, E) with equal "
             "B, M, D"
         )
+    if 0 in (q.shape[1], k.shape[1], q.shape[3]):
+        raise InvalidArgument(f"{_shapes(sides)}: expected one head and one feature at least")
     if q.shape[1] != k.shape[1] and not (enable_gqa and q.shape[1] % k.shape[1] == 0):
         raise InvalidArgument(
             f"{_shapes(sides)}: q has {q.shape[1]} heads, k and v have {k.shape[1]}; expected "
@@ -112,25 +116,43 @@ def _shapes(sides: dict[str, torch.Tensor]) -> str:
 
 
 def _who(
-    pattern: PatternLike, full: tuple[int, int, int, int], span: int
+    pattern: PatternLike, full: tuple[int, int, int, int], q_offset: int, device: torch.device
 ) -> tuple[Pattern | None, torch.Tensor | None, MaskMod | None]:
     """Who may look at whom: as a Pattern, a mask with four axes, or a function; or nothing said."""
     if pattern is None:
         return None, None, None
+    span = max(full[3], q_offset + full[2])
     if isinstance(pattern, Pattern):
         length = pattern.natural_length
         if length is not None and length != span:
             raise InvalidArgument(
                 f"pattern: {type(pattern).__name__} fits {length} tokens, the sequence has {span}"
             )
-        return pattern, None, None
+        # Tiles are those of a head, in all batch rows.
+        return (None, None, pattern.at(span)) if pattern.differs else (pattern, None, None)
     mask_mod = resolve(pattern, span)
     if isinstance(pattern, torch.Tensor):
         _check_mask(pattern, full)
+        _check_device("pattern", pattern, device)
         return None, _four_axes(pattern), None
-    if getattr(pattern, "shape", (0,))[:2] == (1, 1):
-        return FromMask(pattern), None, None  # a BlockMask that is the same for all rows and heads
+    if hasattr(pattern, "mask_mod"):
+        _check_block_mask(tuple(pattern.shape), full, q_offset, span)
+        same = FromMask(pattern)
+        if pattern.shape[:2] == (1, 1) and not same.differs:
+            return same, None, None
     return None, None, mask_mod
+
+
+def _check_block_mask(
+    shape: tuple[int, ...], full: tuple[int, int, int, int], q_offset: int, span: int
+) -> None:
+    """A BlockMask is for these queries and keys, or for the whole sequence."""
+    fits = [(span, span)] if q_offset else [full[2:], (span, span)]
+    if shape[2:] not in fits or not _broadcasts(shape[:2], full[:2]):
+        raise InvalidArgument(
+            f"pattern: a BlockMask of shape {shape}; expected batch and heads {full[:2]} or 1, and "
+            f"queries and keys {' or '.join(map(str, dict.fromkeys(fits)))}"
+        )
 
 
 def _check_mask(mask: torch.Tensor, full: tuple[int, int, int, int]) -> None:
@@ -145,11 +167,16 @@ def _check_mask(mask: torch.Tensor, full: tuple[int, int, int, int]) -> None:
 
 def _check_key_mask(key_mask: torch.Tensor | None, k: torch.Tensor) -> torch.Tensor | None:
     expected = (k.shape[0], k.shape[2])
-    if key_mask is not None and (key_mask.dtype != torch.bool or key_mask.shape != expected):
+    if key_mask is None:
+        return None
+    if not isinstance(key_mask, torch.Tensor):
+        raise InvalidArgument(f"key_mask: {type(key_mask).__name__}, expected a bool tensor")
+    if key_mask.dtype != torch.bool or key_mask.shape != expected:
         raise InvalidArgument(
             f"key_mask of dtype {key_mask.dtype} and shape {tuple(key_mask.shape)}: expected bool "
             f"of shape (B, M) = {expected}, True = may be seen"
         )
+    _check_device("key_mask", key_mask, k.device)
     return key_mask
 
 
@@ -162,8 +189,7 @@ def _check_term(
     if not isinstance(values, torch.Tensor) or not values.dtype.is_floating_point:
         what = values.dtype if isinstance(values, torch.Tensor) else type(term).__name__
         raise InvalidArgument(f"{name}: {what}, expected a floating-point tensor or a Toeplitz")
-    if values.device != q.device:
-        raise InvalidArgument(f"{name} on {values.device}, q on {q.device}: expected one device")
+    _check_device(name, values, q.device)
     if isinstance(term, Toeplitz):
         if len(values) not in (1, full[1]):
             raise InvalidArgument(
@@ -177,6 +203,11 @@ def _check_term(
             f"(B, H, N, M) = {full}"
         )
     return _four_axes(values)
+
+
+def _check_device(name: str, given: torch.Tensor, device: torch.device) -> None:
+    if given.device != device:
+        raise InvalidArgument(f"{name} on {given.device}, q on {device}: expected one device")
 
 
 def _broadcasts(shape: tuple[int, ...], full: tuple[int, ...]) -> bool:

@@ -52,7 +52,7 @@ def _mask(call: Call) -> tuple[torch.Tensor | None, torch.Tensor | None, bool]:
     penalty: torch.Tensor | None
     empty: torch.Tensor | None
     named = call.mask is None and call.mask_mod is None and call.key_mask is None
-    if named and call.span**2 <= _KEPT and not torch.compiler.is_compiling():
+    if named and not torch.compiler.is_compiling() and call.span**2 <= _KEPT:
         penalty, empty = _kept(
             call.pattern,
             call.is_causal,
@@ -94,10 +94,11 @@ def _kept(
 
 
 def _penalty(allowed: torch.Tensor, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """0 where allowed, -inf elsewhere; a row that sees nothing is let see all, and told of."""
+    """0 where allowed, -inf elsewhere; a row that sees nothing is let see all, and told of.
+
+    In a compiled graph, which cannot branch on values, rows are told of in any case."""
     empty = ~allowed.any(-1, keepdim=True)
     penalty = torch.zeros(allowed.shape, dtype=dtype, device=allowed.device)
     penalty.masked_fill_(~(allowed | empty), -torch.inf)
-    if torch.compiler.is_compiling():  # the graph cannot depend on what it finds
-        return penalty, empty
-    return penalty, empty if bool(empty.any()) else None
+    some = torch.compiler.is_compiling() or bool(empty.any())
+    return penalty, empty if some else None

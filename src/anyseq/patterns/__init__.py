@@ -21,7 +21,7 @@ from anyseq.patterns.offsets import (
 from anyseq.patterns.pattern import LengthFree, Pattern, PatternLike, pattern_from_dict
 from anyseq.patterns.per_head import PerHead
 from anyseq.patterns.random import BigBird, Random
-from anyseq.patterns.resolve import resolve
+from anyseq.patterns.resolve import evaluated, resolve
 
 __all__ = [
     "BigBird",
@@ -59,6 +59,7 @@ __all__ = [
     "Union",
     "Window",
     "as_pattern",
+    "evaluated",
     "from_deepspeed",
     "pattern_from_dict",
     "resolve",

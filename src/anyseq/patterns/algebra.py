@@ -55,6 +55,10 @@ class _Combination(Pattern):
         return next((p.natural_length for p in self.parts if p.natural_length), None)
 
     @property
+    def differs(self) -> bool:
+        return any(part.differs for part in self.parts)
+
+    @property
     def grain(self) -> int:
         return min(part.grain for part in self.parts)
 
@@ -109,6 +113,10 @@ class Complement(Pattern):
     @property
     def natural_length(self) -> int | None:
         return self.part.natural_length
+
+    @property
+    def differs(self) -> bool:
+        return self.part.differs
 
     @property
     def grain(self) -> int:

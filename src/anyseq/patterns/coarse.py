@@ -47,6 +47,10 @@ class Coarse(Pattern):
         inner = self.pattern.natural_length
         return None if inner is None else inner * self.block
 
+    @property
+    def differs(self) -> bool:
+        return self.pattern.differs
+
     def blocks(self, n: int, size: int) -> BlockBounds:
         if size % self.block == 0:  # blocks of blocks: what holds of them holds of their tokens
             return self.pattern.blocks(self.count(n), size // self.block)

@@ -12,13 +12,14 @@ import torch
 from anyseq.errors import InvalidArgument
 from anyseq.patterns.blocks import BlockBounds, MaskMod
 from anyseq.patterns.pattern import Pattern, PatternLike
-from anyseq.patterns.resolve import resolve
+from anyseq.patterns.resolve import differs_by_row_or_head, evaluated, resolve
 
 
 @dataclass(frozen=True, eq=False)
 class FromMask(Pattern):
     """A bool tensor (n, n), a mask_mod that looks at i and j only, or a BlockMask, as a Pattern.
 
+    The operator takes a mask_mod that looks at b and h, too, but has no tiles for it.
     Tensors are compared by content, callables by identity; only tensors can be written down.
     """
 
@@ -41,12 +42,21 @@ class FromMask(Pattern):
     def natural_length(self) -> int | None:
         return len(self.given) if isinstance(self.given, torch.Tensor) else None
 
+    @property
+    def differs(self) -> bool:
+        return not isinstance(self.given, torch.Tensor) and differs_by_row_or_head(
+            resolve(self.given, 1)
+        )
+
     def at(self, n: int) -> MaskMod:
         if isinstance(self.given, torch.Tensor) and tuple(self.given.shape) != (n, n):
             raise InvalidArgument(
                 f"given: a mask of shape {tuple(self.given.shape)} for a sequence of {n} tokens"
             )
-        return resolve(self.given, n)
+        mask_mod = resolve(self.given, n)
+        if isinstance(self.given, torch.Tensor):
+            return mask_mod
+        return lambda b, h, i, j: evaluated(mask_mod, b, h, i, j)
 
     def blocks(self, n: int, size: int) -> BlockBounds:
         """A BlockMask knows which of its blocks are empty, and which are full."""

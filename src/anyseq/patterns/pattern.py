@@ -106,6 +106,11 @@ class Pattern(ABC):
         return (self,)
 
     @property
+    def differs(self) -> bool:
+        """Whether batch rows may have different masks, or heads in a way `heads` does not tell."""
+        return False
+
+    @property
     def grain(self) -> int:
         """The size of blocks in which the mask is best cut up."""
         return 64

@@ -42,6 +42,10 @@ class PerHead(Pattern):
     def natural_length(self) -> int | None:
         return next((p.natural_length for p in self.parts if p.natural_length), None)
 
+    @property
+    def differs(self) -> bool:
+        return any(part.differs for part in self.parts)
+
     @classmethod
     def from_values(cls, values: dict[str, Any]) -> PerHead:
         return cls(*values["parts"])

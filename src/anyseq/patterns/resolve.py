@@ -33,6 +33,43 @@ def resolve(pattern: PatternLike, n: int) -> MaskMod:
     return mask_mod  # type: ignore[no-any-return]  # a user's callable: its signature is a promise
 
 
+def evaluated(
+    mask_mod: MaskMod, b: torch.Tensor, h: torch.Tensor, i: torch.Tensor, j: torch.Tensor
+) -> torch.Tensor:
+    """What somebody's mask_mod says, or an error that says what is wrong with it."""
+    try:
+        mask = mask_mod(b, h, i, j)
+    except (IndexError, RuntimeError, TypeError, ValueError) as problem:
+        raise InvalidArgument(
+            f"pattern: the mask_mod fails on index tensors b, h, i, j for {i.numel()} queries "
+            f"and {j.numel()} keys: {problem}"
+        ) from problem
+    if not isinstance(mask, torch.Tensor) or mask.dtype != torch.bool:
+        what = mask.dtype if isinstance(mask, torch.Tensor) else f"a Python {type(mask).__name__}"
+        raise InvalidArgument(f"pattern: a mask_mod that returns {what}, expected bool tensors")
+    if not torch.compiler.is_compiling():
+        full = torch.broadcast_shapes(b.shape, h.shape, i.shape, j.shape)
+        ends = zip(reversed(mask.shape), reversed(full), strict=False)
+        if mask.ndim > len(full) or any(size not in (1, whole) for size, whole in ends):
+            raise InvalidArgument(
+                f"pattern: a mask_mod that returns shape {tuple(mask.shape)} for index tensors "
+                f"that broadcast to {tuple(full)}"
+            )
+    return mask
+
+
+def differs_by_row_or_head(mask_mod: MaskMod) -> bool:
+    """Whether a mask_mod looks at b or h. If it does, its answer has their shape; one that fails
+    here is told of when it is used."""
+    rows, heads = torch.zeros(2, 1, 1, 1).long(), torch.zeros(1, 2, 1, 1).long()
+    place = torch.zeros(1, 1).long()
+    try:
+        shape = tuple(mask_mod(rows, heads, place, place).shape)
+    except (AttributeError, IndexError, RuntimeError, TypeError, ValueError):
+        return False
+    return len(shape) == 4 and shape[:2] != (1, 1)
+
+
 def _from_tensor(mask: torch.Tensor) -> MaskMod:
     if mask.dtype != torch.bool or not 2 <= mask.ndim <= 4:
         raise InvalidArgument(

@@ -11,7 +11,7 @@ import torch
 from anyseq.ops.tiles.layout import Pass, Run, joined
 
 _HEIGHTS = (16, 32, 64, 128)
-_OVERHEAD = 6.0  # a score in a tile of h rows costs 1 + 6/h of one in a very high tile: measured
+_OVERHEAD = 12.0  # a score in a tile of h rows costs 1 + 6/h of one in a very high tile: measured
 
 
 @dataclass(frozen=True)

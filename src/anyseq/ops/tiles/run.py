@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import torch
 
-from anyseq.ops.call import Call, Term, evaluated
+from anyseq.ops.call import Call, Term
 from anyseq.ops.tiles.bands import Sizes
 from anyseq.ops.tiles.cover import cover
 from anyseq.ops.tiles.keys import combined, key_of
 from anyseq.ops.tiles.op import tiles
+from anyseq.patterns import evaluated
 from anyseq.positions import Toeplitz
 
 

@@ -1,0 +1,121 @@
+"""Which backend a call gets, and what is said about it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+import anyseq as aq
+from anyseq.errors import InvalidArgument
+
+
+def plan(n: int = 4096, **arguments: Any) -> aq.AttentionPlan:
+    q = torch.zeros(1, 1, n, 16)
+    return aq.attention_plan(q, q, q, **arguments)
+
+
+def table(n: int) -> aq.Toeplitz:
+    return aq.Toeplitz(torch.zeros(1, 2 * n - 1))
+
+
+def everywhere(b: Any, h: Any, i: Any, j: Any) -> Any:
+    return i >= j
+
+
+def unchanged(x: Any, b: Any, h: Any, i: Any, j: Any) -> Any:
+    return x
+
+
+@pytest.mark.parametrize(
+    ("backend", "reason", "arguments"),
+    [
+        ("sdpa", "dense", {}),
+        ("sdpa", "dense", {"pattern": aq.Full()}),
+        ("sdpa", "dense", {"is_causal": True}),
+        ("sdpa", "dense", {"pattern": everywhere}),
+        ("sdpa", "short", {"n": 200, "pattern": aq.Window(3)}),
+        ("block", "ms in tiles", {"pattern": aq.Window(3)}),
+        ("block", "ms in tiles", {"pattern": aq.BigBird(32), "key_mask": torch.ones(1, 4096) > 0}),
+        ("block", "ms in tiles", {"pattern": aq.Star(3), "gain": table(4096)}),
+        ("block", "ms in tiles", {"pattern": aq.Star(3), "return_lse": True}),
+        ("sdpa", "ms dense", {"n": 1024, "pattern": ~aq.Window(3)}),
+        ("tiled", "a gain", {"gain": table(4096)}),
+        ("tiled", "log-sum-exp", {"return_lse": True}),
+        ("tiled", "dense mask", {"gain": table(512), "n": 512, "pattern": everywhere}),
+        ("reference", "a hook", {"n": 64, "score_mod": unchanged}),
+        ("reference", "a hook", {"n": 64, "weight_mod": unchanged}),
+        ("reference", "another map", {"n": 64, "prob_map": "hardmax"}),
+        ("tiled", "some rows at a time", {"n": 5000, "score_mod": unchanged}),
+    ],
+)
+def test_the_backend_and_the_reason(backend: str, reason: str, arguments: dict[str, Any]) -> None:
+    made = plan(**arguments)
+    assert made.backend == backend, made
+    assert reason in made.reason
+    assert made.backend not in made.refused
+
+
+@pytest.mark.parametrize(
+    "arguments", [{}, {"gain": table(4096)}, {"pattern": aq.Window(3)}, {"n": 8}]
+)
+def test_sdpa_never_gives_the_log_sum_exp(arguments: dict[str, Any]) -> None:
+    made = plan(**arguments, return_lse=True)
+    assert made.backend != "sdpa"
+    assert "sdpa" in made.refused
+
+
+def test_it_says_how_much_is_computed() -> None:
+    made = plan(pattern=aq.Window(3))
+    assert made.dense_scores == 4096**2
+    assert 7 * 4096 < made.scores < made.dense_scores / 20
+    assert plan().scores == plan().dense_scores
+    two = torch.zeros(2, 3, 4096, 16)
+    assert aq.attention_plan(two, two, two, pattern=aq.Window(3)).scores == 6 * made.scores
+
+
+@pytest.mark.parametrize("arguments", [{}, {"pattern": aq.Star(3), "gain": table(4096)}])
+def test_it_reads_well(arguments: dict[str, Any]) -> None:
+    lines = str(plan(**arguments)).splitlines()
+    assert lines[0].startswith(("sdpa: ", "block: "))
+    assert "scores (" in lines[1]
+    assert all(line.startswith("not ") for line in lines[2:])
+    assert max(map(len, lines)) <= 100
+
+
+def test_nothing_is_computed() -> None:
+    """NaN would be an error, and 2^60 scores would not fit anywhere."""
+    q = torch.full((1, 1, 1, 1), torch.nan).expand(1, 1, 1 << 30, 1)
+    assert aq.attention_plan(q, q, q).dense_scores == 1 << 60
+
+
+@pytest.mark.parametrize(
+    ("backend", "arguments", "reason"),
+    [
+        ("sdpa", {"gain": table(8)}, "nothing after the softmax, so no gain"),
+        ("sdpa", {"return_lse": True}, "keeps the log-sum-exp to itself"),
+        ("sdpa", {"score_mod": unchanged}, "without score_mod and weight_mod"),
+        ("sdpa", {"prob_map": "hardmax"}, "it computes softmax"),
+        ("block", {"weight_mod": unchanged}, "without score_mod and weight_mod"),
+        ("block", {"pattern": everywhere}, "give it as FromMask"),
+        ("block", {"pattern": torch.ones(8, 8) > 0}, "give it as FromMask"),
+        ("flex", {"prob_map": "hardmax"}, "it computes softmax only"),
+        ("flex", {"weight_mod": unchanged}, "no hook after the softmax"),
+        ("flex", {"dropout_p": 0.5}, "no dropout"),
+        ("flex", {"bias": torch.zeros(8, 8, requires_grad=True)}, "no backward pass on the CPU"),
+        ("flex", {"gain": table(8)}, "a gain needs the log-sum-exp"),
+        ("flex", {"return_lse": True}, "log-sum-exp to itself"),
+    ],
+)
+def test_an_impossible_backend_says_why(
+    backend: str, arguments: dict[str, Any], reason: str
+) -> None:
+    q = torch.zeros(1, 1, 8, 4)
+    with pytest.raises(InvalidArgument, match=f"backend='{backend}' cannot do this: .*{reason}"):
+        aq.attention(q, q, q, backend=backend, **arguments)
+
+
+def test_flex_has_no_float64_here() -> None:
+    q = torch.zeros(1, 1, 8, 4, dtype=torch.float64)
+    assert "float64" in aq.attention_plan(q, q, q).refused["flex"]

@@ -1,0 +1,168 @@
+"""Compiled graphs: whole, right at every length, and few."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+import anyseq as aq
+from anyseq.ops.tiles.keys import key_of
+from ops.cases import coin, inputs, random
+
+MODULES: Mapping[str, Callable[[], nn.Module]] = {
+    "dense": lambda: aq.nn.Attention(8, 2, dtype=torch.float64),
+    "window": lambda: aq.nn.Attention(8, 2, pattern=aq.Window(3), dtype=torch.float64),
+    "URPE": lambda: aq.nn.Attention(8, 2, position=aq.URPE(), tokens=130, dtype=torch.float64),
+    "URPE, star": lambda: aq.nn.Attention(
+        8, 2, position=aq.URPE(), tokens=130, pattern=aq.Star(4), dtype=torch.float64
+    ),
+    "strided heads": lambda: aq.nn.Attention(
+        8, 4, kv_heads=2, pattern=aq.PerHead(*aq.Strided(4).split()), dtype=torch.float64
+    ),
+    "causal, T5Bias": lambda: aq.nn.Attention(
+        8, 2, causal=True, position=aq.T5Bias(), dtype=torch.float64
+    ),
+    "sinks": lambda: aq.nn.Attention(
+        8, 2, sinks=True, pattern=aq.Window(3), causal=True, dtype=torch.float64
+    ),
+    "a function": lambda: aq.nn.Attention(
+        8, 2, pattern=lambda b, h, i, j: (i - j) % (h + 2) == 0, dtype=torch.float64
+    ),
+    "a function as a pattern": lambda: aq.nn.Attention(
+        8, 2, pattern=aq.FromMask(lambda b, h, i, j: (i - j) % 3 == 0), dtype=torch.float64
+    ),
+    "Transformer": lambda: aq.nn.Transformer(
+        aq.Design(130, patterns=aq.Strided(5).split(), position=aq.Rotary()),
+        dim=8, depth=1, heads=2, dtype=torch.float64,
+    ),
+}  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> Iterator[None]:
+    torch.compiler.reset()
+    yield
+    torch.compiler.reset()
+
+
+def built(name: str) -> nn.Module:
+    """The module with parameters that are all different from 0 and 1."""
+    torch.manual_seed(0)
+    module = MODULES[name]()
+    with torch.no_grad():
+        for at, parameter in enumerate(module.parameters()):
+            parameter.add_(0.3 * random(*parameter.shape, seed=at))
+    return module
+
+
+def results(run: Callable[..., Any], module: nn.Module, n: int, **arguments: Any) -> list[Any]:
+    """Output, gradients of the input and of the parameters."""
+    x = random(2, n, 8).requires_grad_()
+    out = run(x, **arguments)
+    wanted = [x, *module.parameters()]
+    return [out, *torch.autograd.grad(out.square().sum(), wanted, allow_unused=True)]
+
+
+def check(name: str, lengths: tuple[int, ...], padded: bool = False, **how: Any) -> None:
+    module = built(name)
+    compiled = torch.compile(module, fullgraph=True, **how)
+    for n in lengths:
+        told = {"key_mask": coin(2, n)} if padded else {}
+        torch.testing.assert_close(
+            results(compiled, module, n, **told),
+            results(module, module, n, **told),
+            rtol=0,
+            atol=1e-10,
+        )
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_compiled_is_eager(name: str) -> None:
+    check(name, (33, 130), backend="aot_eager")
+
+
+def test_every_number_may_be_dynamic() -> None:
+    check("window", (5, 64, 129), backend="aot_eager", dynamic=True)
+
+
+@pytest.mark.parametrize("name", ["dense", "window", "URPE"])
+def test_compiled_with_padding(name: str) -> None:
+    check(name, (33,), padded=True, backend="aot_eager")
+
+
+@pytest.mark.parametrize("pattern", [None, aq.Window(3)])
+def test_compiled_dropout(pattern: aq.Pattern | None) -> None:
+    """It drops something, differently each time, the same for the same seed."""
+    module = aq.nn.Attention(8, 2, pattern=pattern, dropout=0.5, dtype=torch.float64)
+    compiled = torch.compile(module, fullgraph=True, backend="aot_eager")
+    found = []
+    for seed in (1, 1, 2):
+        torch.manual_seed(seed)
+        found.append(results(compiled, module, 33))
+    torch.testing.assert_close(found[0], found[1], rtol=0, atol=0)
+    assert not torch.equal(found[0][0], found[2][0])
+    module.eval()
+    torch.testing.assert_close(compiled(random(2, 33, 8)), module(random(2, 33, 8)))
+
+
+@pytest.mark.parametrize("name", ["dense", "window", "URPE, star"])
+def test_one_graph_serves_many_lengths(name: str) -> None:
+    """The second length makes lengths free; no further one compiles anything."""
+    graphs = 0
+
+    def count(graph: torch.fx.GraphModule, _: list[torch.Tensor]) -> Callable[..., Any]:
+        nonlocal graphs
+        graphs += 1
+        return graph.forward
+
+    compiled = torch.compile(built(name), fullgraph=True, backend=count)
+    with torch.no_grad():
+        for n in (9, 40, 77, 100, 128, 129, 130, 65):
+            compiled(random(2, n, 8))
+    assert graphs <= 2
+
+
+@pytest.mark.skipif(
+    shutil.which("g++") is None and shutil.which("clang++") is None,
+    reason="inductor writes C++ on the CPU, and there is no C++ compiler",
+)
+@pytest.mark.filterwarnings("ignore:`torch.jit.script_method`:DeprecationWarning")  # of inductor
+def test_compiled_by_inductor() -> None:
+    check("URPE, star", (70,), backend="inductor")
+
+
+def tile_arguments(name: str) -> tuple[Any, ...]:
+    q, k, v = (side.requires_grad_() for side in inputs(7, heads=2))
+    nothing: dict[str, Any] = {
+        "mask": None, "key_mask": None, "bias": None, "gain": None, "seed": None,
+        "pattern": "", "is_causal": False, "scale": 0.5, "dropout_p": 0.0, "q_offset": 0,
+        "whole_rows": True,
+    }  # fmt: skip
+    cases: dict[str, dict[str, Any]] = {
+        "dense": {},
+        "sparse": {"pattern": key_of(aq.Star(1)), "whole_rows": False, "key_mask": coin(2, 7)},
+        "Toeplitz": {
+            "bias": random(2, 13, seed=4).requires_grad_(),
+            "gain": random(1, 15, seed=5).requires_grad_(),
+            "is_causal": True,
+        },
+        "tensors": {
+            "bias": random(2, 2, 7, 7, seed=4).transpose(2, 3).requires_grad_(),
+            "gain": random(1, 2, 1, 7, seed=5).requires_grad_(),
+            "mask": coin(2, 1, 7, 7),
+        },
+        "half": {"pattern": key_of(aq.Window(2)), "whole_rows": False},
+    }
+    if name == "half":
+        q, k, v = (side.detach().bfloat16().requires_grad_() for side in (q, k, v))
+    return (q, k, v, *(nothing | cases[name]).values())
+
+
+@pytest.mark.parametrize("name", ["dense", "sparse", "Toeplitz", "tensors", "half"])
+def test_the_operator_keeps_torchs_rules(name: str) -> None:
+    torch.library.opcheck(torch.ops.anyseq.tiles.default, tile_arguments(name))
