@@ -11,7 +11,7 @@ import torch
 from anyseq.ops.tiles.layout import Pass, Run, joined
 
 _HEIGHTS = (16, 32, 64, 128)
-_OVERHEAD = 12.0  # a score in a tile of h rows costs 1 + 6/h of one in a very high tile: measured
+_OVERHEAD = 6.0  # a score in a tile of h rows costs 1 + 6/h of one in a very high tile: measured
 
 
 @dataclass(frozen=True)
@@ -29,21 +29,33 @@ class Sizes:
 
 
 def bands(offsets: torch.Tensor, sizes: Sizes) -> list[Pass]:
-    """A pass for each interval of allowed offsets; offsets (2·span-1,) bool: 1-span, ..., span-1.
+    """A pass for each interval of allowed offsets; offsets: (2·span-1,) bool, 1-span, ... first."""
+    step, intervals = _intervals(offsets, sizes)
+    return [_band(low, high, step, sizes) for low, high in intervals]
+
+
+def band_count(offsets: torch.Tensor, sizes: Sizes) -> int:
+    """How many passes `bands` would make."""
+    return len(_intervals(offsets, sizes)[1])
+
+
+def _intervals(offsets: torch.Tensor, sizes: Sizes) -> tuple[int, list[tuple[int, int]]]:
+    """(s, the intervals of allowed offsets divided by s).
 
     With s the greatest common divisor of the allowed offsets, the positions of equal residue mod s
-    form a shorter sequence each, in which offsets are divided by s.
+    form a shorter sequence each, in which offsets are divided by s. Intervals are further apart
+    than any tile is high: no tile of one meets another.
     """
     allowed = offsets.nonzero()[:, 0].numpy() - (sizes.span - 1)
     # Offsets that no pair has need no tiles.
     low, high = sizes.q_offset - sizes.keys, sizes.q_offset + sizes.queries
     allowed = allowed[(low < allowed) & (allowed < high)]
     if not len(allowed):
-        return []
+        return 1, []
     step = int(np.gcd.reduce(allowed)) or 1
     shifts = allowed // step
     borders = np.flatnonzero(np.diff(shifts) > _HEIGHTS[-1]) + 1
-    return [_band(int(some[0]), int(some[-1]), step, sizes) for some in np.split(shifts, borders)]
+    return step, [(int(some[0]), int(some[-1])) for some in np.split(shifts, borders)]
 
 
 def stretches(spans: Iterable[tuple[int, int, int, int]], sizes: Sizes) -> Pass:
@@ -57,10 +69,10 @@ def stretches(spans: Iterable[tuple[int, int, int, int]], sizes: Sizes) -> Pass:
         if i_first >= i_last or j_first >= j_last:
             continue
         height = _best_height(j_last - j_first, i_last - i_first)
-        for i in range(i_first, i_last, height):
+        for turn, i in enumerate(range(i_first, i_last, height)):
             tile = Run(i - begin, j_first, min(height, i_last - i), j_last - j_first)
-            tiles.append((tile, i - j_first))
-    return in_order(joined(tiles), sizes)
+            tiles.append((turn, tile, i - j_first))
+    return in_order(_fewest(tiles), sizes)
 
 
 def in_order(runs: tuple[Run, ...], sizes: Sizes) -> Pass:
@@ -83,17 +95,22 @@ def _band(low: int, high: int, step: int, sizes: Sizes) -> Pass:
             left, right = max(0, a - high), min(end, bottom - low)
             if left < right:
                 tile = Run(row + a - first, column + left, bottom - a, right - left)
-                tiles.append((turn, residue, tile, (a - left) * step))
+                tiles.append((turn, tile, (a - left) * step))
         rows.append(torch.arange(first, last) * step + residue - sizes.q_offset)
         columns.append(torch.arange(end) * step + residue)
         row, column = row + last - first, column + end
-    # Neighbours may be alike within a sequence, or from one sequence to the next.
-    within = joined((tile, offset) for _, _, tile, offset in tiles)
-    across = joined((tile, offset) for _, _, tile, offset in sorted(tiles, key=lambda t: t[:2]))
-    runs = min(within, across, key=len)
+    runs = _fewest(tiles)
     if step == 1:
         return in_order(runs, sizes)
     return Pass(runs, torch.cat(rows), torch.cat(columns))
+
+
+def _fewest(tiles: list[tuple[int, Run, int]]) -> tuple[Run, ...]:
+    """Runs of tiles, each with its turn within its sequence or stretch and the offset of its first
+    entry: neighbours may be alike within one, or from one to the next."""
+    within = joined((tile, offset) for _, tile, offset in tiles)
+    across = joined((tile, offset) for _, tile, offset in sorted(tiles, key=lambda t: t[0]))
+    return min(within, across, key=len)
 
 
 def _cuts(first: int, last: int, full: int, thin: int, height: int) -> Iterator[tuple[int, int]]:

@@ -16,7 +16,7 @@ from operator import and_
 
 import torch
 
-from anyseq.ops.tiles.bands import Sizes, bands, stretches
+from anyseq.ops.tiles.bands import Sizes, band_count, bands, stretches
 from anyseq.ops.tiles.block_lists import block_lists, rectangle
 from anyseq.ops.tiles.layout import Layout, Pass, Run, joined
 from anyseq.ops.tiles.patches import patched
@@ -39,14 +39,27 @@ _DIAGONAL = 16  # the side of tiles of which only the diagonal counts
 def cover(pattern: Pattern, sizes: Sizes) -> Layout:
     """The layout of a pattern that is the same in all heads."""
     parts = _parts(pattern, sizes.span)
-    if not 1 < len(parts) <= _MOST_PARTS:
-        return _covered([(pattern,)], sizes)
-    # What depends on offsets only goes first: its tiles are alike, and stay so.
-    parts.sort(key=lambda part: reduce(and_, part).offsets(sizes.span) is None)
-    apart = _covered(parts, sizes)
-    if pattern.offsets(sizes.span) is None:
-        return apart
-    return min(apart, _covered([(pattern,)], sizes), key=lambda layout: layout.area)
+    choices = []
+    if len(parts) <= _MOST_PARTS:
+        # What depends on offsets only goes first: its tiles are alike, and stay so.
+        parts.sort(key=lambda part: reduce(and_, part).offsets(sizes.span) is None)
+        choices.append(_uncut(parts, sizes))
+    offsets = pattern.offsets(sizes.span)
+    if not choices or (offsets is not None and band_count(offsets, sizes) <= len(parts)):
+        choices.append(_uncut([(pattern,)], sizes))
+    raw = min(choices, key=_area)
+    passes = [patched(part, rest, sizes).chunked() for part, rest in raw]
+    # The pass with most rows goes first: what it finds needs no merging.
+    passes.sort(key=lambda part: (part.picks_rows, -part.rows_in_tiles))
+    return Layout(tuple(part for part in passes if part.runs), sizes.queries, sizes.keys)
+
+
+Raw = list[tuple[Pass, Pattern]]
+"""Passes without patches, each with the pairs that it is to count."""
+
+
+def _area(raw: Raw) -> int:
+    return sum(part.area for part, _ in raw)
 
 
 def _parts(pattern: Pattern, n: int) -> list[tuple[Pattern, ...]]:
@@ -60,15 +73,15 @@ def _parts(pattern: Pattern, n: int) -> list[tuple[Pattern, ...]]:
     return [part for one in parts for part in _parts(one, n)]
 
 
-def _covered(parts: list[tuple[Pattern, ...]], sizes: Sizes) -> Layout:
-    passes: list[Pass] = []
+def _uncut(parts: list[tuple[Pattern, ...]], sizes: Sizes) -> Raw:
+    """Passes over all parts, each of which counts what the parts before it do not."""
+    raw: Raw = []
     before: list[Pattern] = []
     for part in parts:
         rest = reduce(and_, [*part, *(Complement(earlier) for earlier in before)])
-        finished = (patched(raw, rest, sizes).chunked() for raw in _passes(part, rest, sizes))
-        passes.extend(one for one in finished if one.runs)
+        raw.extend((one, rest) for one in _passes(part, rest, sizes))
         before.append(reduce(and_, part))
-    return Layout(tuple(passes), sizes.queries, sizes.keys)
+    return raw
 
 
 def _passes(part: tuple[Pattern, ...], rest: Pattern, sizes: Sizes) -> list[Pass]:

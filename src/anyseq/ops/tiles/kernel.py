@@ -71,8 +71,9 @@ def forward(
     head: Head, layout: Layout, scratch: Scratch, out: torch.Tensor, lse: torch.Tensor
 ) -> None:
     """Fill out (N, E) and lse (N,); a row that sees nothing gets 0 and -inf."""
-    out.zero_()
-    lse.fill_(FORBIDDEN)  # in base 2 until the end
+    if not layout.begins_full:
+        out.zero_()
+        lse.fill_(FORBIDDEN)  # in base 2 until the end
     for number, part in enumerate(layout.passes):
         if number == 0 and not part.picks_rows:
             _forward_pass(head.picked(part, scratch), part, scratch, out, lse)
@@ -95,13 +96,14 @@ def backward(
     delta: torch.Tensor,
     into: Gradients,
 ) -> None:
-    """Add the gradients of q, k and v to `into`, those of bias and gain to their terms.
-
-    lse, delta: (N,); out_gradient: (N, E), contiguous.
+    """Add the gradients of k and v to `into`, those of bias and gain to their terms; write that of
+    q. lse, delta: (N,); out_gradient: (N, E), contiguous.
     """
+    if not layout.begins_full:
+        into.q.zero_()
     # A row that sees nothing has P = 0: exp2(S - a very large number).
     shift = (lse / _LN_2).masked_fill(lse == -torch.inf, -FORBIDDEN)
-    for part in layout.passes:
+    for number, part in enumerate(layout.passes):
         some = head.picked(part, scratch)
         dout, some_shift, some_delta = out_gradient, shift, delta
         if part.picks_rows:
@@ -115,7 +117,10 @@ def backward(
         )
         for tiles in _tiles(some, part, scratch):
             weights = _powers(tiles.scores, tiles.run.of_rows(some_shift)[..., None])
-            _backward_tiles(some, part, tiles, weights, dout, some_delta, sums, scratch)
+            fresh = number == 0 and layout.begins_full
+            change = _backward_tiles(some, part, tiles, weights, dout, some_delta, sums, scratch)
+            into_q, k = tiles.run.of_rows(sums.q), tiles.run.of_columns(some.k)
+            _product(into_q, change, k, 0 if fresh else 1, some.scale, scratch)
         if part.picks_rows:
             into.q.index_add_(0, part.rows, sums.q)
         if part.picks_columns:
@@ -185,7 +190,7 @@ def _forward_pass(
             if factor is not None:
                 weights.mul_(factor)
         mixed = run.of_rows(out)
-        torch.bmm(weights, run.of_columns(head.v), out=mixed)
+        _product(mixed, weights, run.of_columns(head.v), 0, 1.0, scratch)
         mixed.div_(total)
 
 
@@ -219,17 +224,17 @@ def _backward_tiles(
     delta: torch.Tensor,
     sums: Gradients,
     scratch: Scratch,
-) -> None:
-    """Add what these tiles, of weights P, contribute to the gradients of the pass."""
+) -> torch.Tensor:
+    """Add what these tiles, of weights P, contribute to all gradients but that of q; give dS."""
     run, shape = tiles.run, tuple(weights.shape)
-    q, k, v = run.of_rows(head.q), run.of_columns(head.k), run.of_columns(head.v)
+    q, v = run.of_rows(head.q), run.of_columns(head.v)
     dout = run.of_rows(out_gradient)
 
     scaled = weights
     for factor in (tiles.gain, tiles.keep):
         if factor is not None:
             scaled = torch.mul(scaled, factor, out=scratch.take("scaled", *shape))
-    _add_product(sums.v, run, scaled.transpose(1, 2), dout, 1.0)
+    _add_product(sums.v, run, scaled.transpose(1, 2), dout, 1.0, scratch)
 
     change = torch.bmm(dout, v.transpose(1, 2), out=scratch.take("change", *shape))
     if tiles.keep is not None:
@@ -246,9 +251,8 @@ def _backward_tiles(
     else:
         change.mul_(weights)
 
-    into_q = run.of_rows(sums.q)
-    torch.baddbmm(into_q, change, k, alpha=head.scale, out=into_q)
-    _add_product(sums.k, run, change.transpose(1, 2), q, head.scale)
+    _add_product(sums.k, run, change.transpose(1, 2), q, head.scale, scratch)
+    return change
 
 
 def _storage(part: Pass, shape: tuple[int, ...], scratch: Scratch) -> torch.Tensor:
@@ -265,6 +269,7 @@ def _add_product(
     left: torch.Tensor,
     right: torch.Tensor,
     scale: float,
+    scratch: Scratch,
 ) -> None:
     """Add left @ right·scale (tiles, width, ·) to the columns (C, ·) of the tiles. Neighbours may
     share columns: the product is taken in strips so narrow that within one they do not."""
@@ -273,5 +278,22 @@ def _add_product(
         step = run.width
     for first in range(0, run.width, step):
         strip = left[:, first : first + step]
-        columns = run.of_columns(into, first, strip.shape[1])
-        torch.baddbmm(columns, strip, right, alpha=scale, out=columns)
+        _product(run.of_columns(into, first, strip.shape[1]), strip, right, 1, scale, scratch)
+
+
+def _product(
+    into: torch.Tensor,
+    left: torch.Tensor,
+    right: torch.Tensor,
+    keep: int,
+    scale: float,
+    scratch: Scratch,
+) -> None:
+    """into·keep + left @ right·scale, in place. torch multiplies batches well only into arrays
+    without gaps."""
+    if into.is_contiguous():
+        torch.baddbmm(into, left, right, beta=keep, alpha=scale, out=into)
+        return
+    product = scratch.take("product", *into.shape)
+    torch.baddbmm(product, left, right, beta=0, alpha=scale, out=product)
+    into.add_(product) if keep else into.copy_(product)

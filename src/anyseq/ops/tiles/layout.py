@@ -11,10 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import torch
 
-CHUNK = 3 << 17
+CHUNK = 1 << 19
 """The most scores of a run, unless a single tile has more: measured; the few arrays of that size in
 flight share the level-2 caches."""
 
@@ -93,8 +94,8 @@ class Run:
 class Pass:
     """Runs over the queries `rows` (R,) and the keys `columns` (C,), int64, counted from 0.
 
-    Queries may not repeat, keys may. picks_rows, picks_columns: they are not simply all, in order.
-    backward: the rows are all the queries, the last one first.
+    No query is in two tiles; keys may repeat. picks_rows, picks_columns: they are not simply all,
+    in order. backward: the rows are all the queries, the last one first.
     """
 
     runs: tuple[Run, ...]
@@ -108,6 +109,11 @@ class Pass:
     def area(self) -> int:
         """The number of scores."""
         return sum(run.area for run in self.runs)
+
+    @property
+    def rows_in_tiles(self) -> int:
+        """The number of queries that lie in some tile."""
+        return sum(run.tiles * run.height for run in self.runs)
 
     def chunked(self) -> Pass:
         """The same with runs of at most CHUNK scores."""
@@ -132,6 +138,13 @@ class Layout:
     passes: tuple[Pass, ...]
     queries: int
     keys: int
+
+    @cached_property
+    def begins_full(self) -> bool:
+        """Whether the first pass has a tile for every query, in order."""
+        if not self.passes or self.passes[0].picks_rows:
+            return False
+        return self.passes[0].rows_in_tiles == self.queries
 
     @property
     def area(self) -> int:

@@ -228,15 +228,16 @@ def tiles_backward(
     )  # fmt: skip
     scratch = Scratch(job.q)
     dout = out_gradient.to(job.q.dtype).contiguous()
-    delta = (dout * out).sum(-1)
-    if lse_gradient is not None:
-        delta = delta - lse_gradient
-    dq, dk, dv = (torch.zeros_like(side) for side in (job.q, job.k, job.v))
+    dq, dk, dv = torch.empty_like(job.q), torch.zeros_like(job.k), torch.zeros_like(job.v)
     dbias = torch.zeros_like(job.bias) if wants_bias and job.bias is not None else None
     dgain = torch.zeros_like(job.gain) if wants_gain and job.gain is not None else None
     for b, h, kv, head, layout in job.heads(dbias, dgain):
         into = Gradients(dq[b, h], dk[b, kv], dv[b, kv])
-        backward(head, layout, scratch, lse[b, h], dout[b, h], delta[b, h], into)
+        product = scratch.take("product", *dout.shape[2:])
+        delta = torch.mul(dout[b, h], out[b, h], out=product).sum(-1)
+        if lse_gradient is not None:
+            delta -= lse_gradient[b, h]
+        backward(head, layout, scratch, lse[b, h], dout[b, h], delta, into)
     found = [(dq, q), (dk, k), (dv, v), (dbias, bias), (dgain, gain)]
     return [
         gradient.to(given.dtype)
