@@ -104,8 +104,6 @@ def test_nothing_is_computed() -> None:
         ("flex", {"weight_mod": unchanged}, "no hook after the softmax"),
         ("flex", {"dropout_p": 0.5}, "no dropout"),
         ("flex", {"bias": torch.zeros(8, 8, requires_grad=True)}, "no backward pass on the CPU"),
-        ("flex", {"gain": table(8)}, "a gain needs the log-sum-exp"),
-        ("flex", {"return_lse": True}, "log-sum-exp to itself"),
     ],
 )
 def test_an_impossible_backend_says_why(
@@ -116,6 +114,16 @@ def test_an_impossible_backend_says_why(
         aq.attention(q, q, q, backend=backend, **arguments)
 
 
-def test_flex_has_no_float64_here() -> None:
-    q = torch.zeros(1, 1, 8, 4, dtype=torch.float64)
-    assert "float64" in aq.attention_plan(q, q, q).refused["flex"]
+@pytest.mark.parametrize("pattern", [None, aq.Window(3), ~aq.Causal()])
+def test_flex_has_a_gain_by_three_log_sum_exps(pattern: aq.Pattern | None) -> None:
+    """Uncompiled, so that it runs on the CPU in float64; with gains of both signs, and 0."""
+    rng = torch.Generator().manual_seed(0)
+    q, k, v = (torch.randn(2, 2, 40, 16, dtype=torch.float64, generator=rng) for _ in range(3))
+    bias, gain = (torch.randn(2, 79, dtype=torch.float64, generator=rng) for _ in range(2))
+    gain[:, ::5] = 0
+    arguments: dict[str, Any] = {"bias": aq.Toeplitz(bias), "gain": aq.Toeplitz(gain)}
+    found, expected = (
+        aq.attention(q, k, v, pattern=pattern, backend=backend, return_lse=True, **arguments)
+        for backend in ("flex", "reference")
+    )
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)

@@ -23,8 +23,8 @@ BACKENDS: Mapping[str, Any] = MappingProxyType(
 )
 
 _DENSE = (None, Full(), Causal())
-_SDPA_MASKED, _TILES = 7.0, 6.5
-_TILES_RUN = 60_000.0  # ns for a run of tiles of one head
+_SDPA_MASKED, _TILES = 5.5, 6.5
+_TILES_RUN = 300_000.0  # ns for a run of tiles of one head, however small
 _FEW = 1 << 16  # scores of a head: too few for a choice to matter
 _KEPT = 1 << 24  # scores of the formula that may be kept for the backward pass
 
@@ -77,7 +77,7 @@ def choose(call: Call) -> tuple[str, str]:
         return "flex", "a pattern or a gain on an accelerator"
     dense = "tiled" if only_tiles else "sdpa"
     if call.mask is not None or call.mask_mod is not None or call.pattern in _DENSE:
-        return dense, "a dense mask, or none" + ", with a gain or lse" * only_tiles
+        return dense, "a dense mask, or none" + ", with a gain or the log-sum-exp" * only_tiles
     if torch.compiler.is_compiling():
         return "block", "a pattern in a compiled graph, which is to serve many lengths"
     scores, runs = covered_scores(call)
