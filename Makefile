@@ -26,8 +26,10 @@ types: .venv/full
 layers: .venv/full
 	$(BIN)/lint-imports
 
-bench: .venv/core
+# With the peers, which are among the requirements of the tests.
+bench: .venv/full
 	$(BIN)/anyseq bench construct
+	$(BIN)/anyseq bench attention
 
 clean:
 	rm -rf .venv anyseq-demo
