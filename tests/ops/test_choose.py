@@ -127,3 +127,13 @@ def test_flex_has_a_gain_by_three_log_sum_exps(pattern: aq.Pattern | None) -> No
         for backend in ("flex", "reference")
     )
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
+
+
+def test_flex_takes_inputs_that_could_have_gradients() -> None:
+    q, k, v = (torch.randn(1, 1, 9, 16, requires_grad=True) for _ in range(3))
+    with torch.no_grad():
+        lse = [
+            aq.attention(q, k, v, backend=backend, return_lse=True)[1]
+            for backend in ("flex", "reference")
+        ]
+    torch.testing.assert_close(*lse)

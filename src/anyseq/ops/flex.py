@@ -12,6 +12,7 @@ from __future__ import annotations
 import shutil
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -55,6 +56,10 @@ def has_compiler() -> bool:
 
 def attention(call: Call) -> tuple[torch.Tensor, torch.Tensor | None]:
     """(out (B, H, N, E), lse (B, H, N)); lse is None unless it is asked for, or needed."""
+    if not torch.is_grad_enabled():
+        call = _detached(
+            call
+        )  # on the CPU, FlexAttention refuses what merely could have a gradient
     block_mask, before = _block_mask(call), _score_mod(call)
     if call.gain is None:
         return _run(call, before, block_mask, call.return_lse)
@@ -166,6 +171,22 @@ def _entry(term: Term, call: Call) -> Entry:
         ]
 
     return entry
+
+
+def _detached(call: Call) -> Call:
+    def detached(term: Term | None) -> Term | None:
+        if isinstance(term, Toeplitz):
+            return Toeplitz(term.coefficients.detach())
+        return None if term is None else term.detach()
+
+    return replace(
+        call,
+        q=call.q.detach(),
+        k=call.k.detach(),
+        v=call.v.detach(),
+        bias=detached(call.bias),
+        gain=detached(call.gain),
+    )
 
 
 def _tensors(call: Call) -> list[torch.Tensor]:
