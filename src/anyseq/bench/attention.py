@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from math import isqrt
+from statistics import median
 from typing import Any
 
 import torch
@@ -37,10 +38,10 @@ def bench_attention(
         ("peak", _matmul_peak),
         ("dense", lambda: _dense_rate(tokens // 2)),
         *((f"{pattern}", partial(_training, pattern, tokens)) for pattern in patterns),
-        ("forward", lambda: _forward(window, tokens)),
         ("growth", lambda: [_growth(p, tokens, longest) for p in (window, Star(128), big_bird)]),
         ("urpe", lambda: _urpe(tokens // 2)),
         ("short", lambda: [_short(window, n) for n in (128, 512)]),
+        ("forward", lambda: _forward(window, tokens)),
     ]
     found: dict[str, Any] = {}
     for done, (name, stage) in enumerate(stages):
@@ -115,17 +116,25 @@ def _training(pattern: Pattern, n: int) -> list[dict[str, Any]]:
 
 
 def _forward(pattern: Pattern, n: int) -> dict[str, Any]:
-    """Forward only, beside compiled FlexAttention, which has no backward on the CPU."""
+    """Forward only, beside compiled FlexAttention, which has no backward on the CPU.
+
+    In processes of their own, in turn: compiled code brings its own pool of threads, and two pools
+    that wait for work on the same cores slow each other down many times over.
+    """
     from anyseq.ops.flex import has_compiler
 
-    ours = c.anyseq_operator(pattern, "auto", n)
-    if not has_compiler():
-        times = medians({"anyseq": ours.infer}, rounds=_ROUNDS)
-        return {"pattern": repr(pattern), **times, "flex": None, "flex_matches": None}
-    flex = c.anyseq_operator(pattern, "flex", n)
-    matches = c.anyseq_operator(pattern, "flex", _CHECKED).matches()
-    times = medians({"anyseq": ours.infer, "flex": flex.infer}, rounds=2 * _ROUNDS)
-    return {"pattern": repr(pattern), **times, "flex_matches": matches}
+    backends = {"anyseq": "auto"} | ({"flex": "flex"} if has_compiler() else {})
+    case = {"tokens": n, "pattern": pattern.to_dict()}
+    times: dict[str, list[float]] = {name: [] for name in backends}
+    for _ in range(3):
+        for name, backend in backends.items():
+            found = peak(case | {"forward": backend}, torch.get_num_threads())
+            times[name].append(found["seconds"])
+    matches = None
+    if has_compiler():
+        matches = c.anyseq_operator(pattern, "flex", _CHECKED).matches()
+    medians_ = {name: median(taken) for name, taken in times.items()}
+    return {"pattern": repr(pattern), "flex": None, **medians_, "flex_matches": matches}
 
 
 def _growth(pattern: Pattern, n: int, longest: int) -> dict[str, Any]:

@@ -87,15 +87,6 @@ def dense_sdpa(n: int) -> Run:
     return Run(partial(scaled_dot_product_attention, q, k, v), [q, k, v], None)
 
 
-def compiled_flex(pattern: Pattern, n: int) -> Run:
-    q, k, v = qkv(n)
-    return Run(
-        partial(attention, q, k, v, pattern=pattern, backend="flex"),
-        [q, k, v],
-        partial(_formula, pattern, q, k, v),
-    )
-
-
 def local_attention(radius: int, n: int) -> Run:
     from local_attention import LocalAttention
 

@@ -19,9 +19,10 @@ _STATUS, _RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 
 def peak(case: dict[str, Any], threads: int) -> dict[str, float]:
-    """seconds, the median of three, and extra_bytes of a training step, forward and backward.
+    """seconds, the median of some, and extra_bytes of a training step, forward and backward.
 
-    case: {"tokens": n, "pattern": its dictionary} or {"tokens": n, "urpe": "anyseq"}.
+    case: {"tokens": n, "pattern": its dictionary} or {"tokens": n, "urpe": "anyseq"}; with
+    "forward": backend it is only the forward pass of that backend.
     """
     command = [sys.executable, "-m", "anyseq.bench.peak", json.dumps(case), str(threads)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
@@ -32,7 +33,8 @@ def peak(case: dict[str, Any], threads: int) -> dict[str, float]:
 def _build(case: dict[str, Any]) -> Run:
     if "urpe" in case:
         return urpe(case["urpe"], case["tokens"])
-    return anyseq_operator(pattern_from_dict(case["pattern"]), "auto", case["tokens"])
+    backend = case.get("forward", "auto")
+    return anyseq_operator(pattern_from_dict(case["pattern"]), backend, case["tokens"])
 
 
 def _kilobytes(field: str) -> int:
@@ -43,11 +45,12 @@ def _kilobytes(field: str) -> int:
 def measure(case: dict[str, Any]) -> dict[str, float]:
     """The same in this process, whose memory may hold what others left."""
     run = _build(case)
+    work, rounds = (run.infer, 15) if "forward" in case else (run.train, 3)
     _RESET.write_text("5")  # the high-water mark starts again here
     before = _kilobytes("VmRSS")
-    run.train()
+    work()
     extra = 1024 * (_kilobytes("VmHWM") - before)
-    return {"seconds": median(seconds(run.train) for _ in range(3)), "extra_bytes": extra}
+    return {"seconds": median(seconds(work) for _ in range(rounds)), "extra_bytes": extra}
 
 
 if __name__ == "__main__":
