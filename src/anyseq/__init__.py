@@ -9,7 +9,7 @@ result = aq.approximate(f, design, features=1, tol=0.1, lipschitz=1.0)
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from anyseq import errors, nn
+from anyseq import errors, nn, patterns
 from anyseq.construct import FUNCTIONS as functions
 from anyseq.construct import Approximation, ErrorReport, Plan, Term, approximate, load, plan
 from anyseq.design import Design
@@ -103,6 +103,7 @@ __all__ = [
     "hf",
     "load",
     "nn",
+    "patterns",
     "plan",
     "show",
 ]

@@ -10,8 +10,8 @@ from transformers import masking_utils as hf
 
 import anyseq as aq
 from anyseq.errors import InvalidArgument
-from anyseq.hf.growth import can_grow
 from anyseq.hf.mask import build_mask
+from anyseq.hf.view import _can_grow as can_grow
 from anyseq.hf.view import view
 
 LEFT = torch.tensor([0, 2])
@@ -114,6 +114,8 @@ def test_which_patterns_can_grow() -> None:
         ~aq.Window(2),
         aq.PerHead(aq.Full(), aq.Window(1)),
         aq.FromMask(lambda b, h, i, j: i == j),
+        aq.Fixed(4),
+        aq.BigBird(4, random=0),
     ]
     assert all(can_grow(pattern, causal=True) for pattern in grow)
     assert not any(can_grow(pattern, causal=False) for pattern in grow)

@@ -132,7 +132,7 @@ def test_a_failed_use_leaves_the_last_one(monkeypatch: pytest.MonkeyPatch) -> No
         patch.setattr("anyseq.hf.attach.build_mask", planted(without_padding))
         with pytest.raises(UnsupportedModel):
             aq.hf.use(model, aq.Window(1), gain=8)
-    aq.hf.use(make("bert"))  # registers the right mask function again
+    aq.hf.use(make("bert"), aq.Full())  # registers the right mask function again
     assert torch.equal(model(**batch(model)).logits, before)
     assert model.anyseq_gain is gain
 

@@ -103,6 +103,15 @@ def test_the_gain_starts_at_one() -> None:
     torch.testing.assert_close(with_gain(x, adjacency).graph, expected, rtol=0, atol=1e-12)
 
 
+def test_numbers_that_are_no_distances_are_refused() -> None:
+    net, x, adjacency = model(), random(2, 6, 3), graphs(2, 6)
+    for wrong in (adjacency.long(), torch.full((2, 6, 6), 99), torch.full((2, 6, 6), -1)):
+        with pytest.raises(InvalidArgument, match="an adjacency must be bool"):
+            net(x, wrong)
+    with pytest.raises(InvalidArgument, match="expected bool of shape"):
+        aq.nn.shortest_paths(adjacency[:, :4])
+
+
 def test_distances_found_before_are_the_same() -> None:
     net, x, adjacency = model(gain=True), random(2, 6, 3), graphs(2, 6)
     distances = aq.nn.shortest_paths(adjacency, net.furthest)
@@ -113,7 +122,7 @@ def test_distances_found_before_are_the_same() -> None:
 
 
 def test_distances_of_another_range_are_no_silent_answer() -> None:
-    with pytest.raises(IndexError):
+    with pytest.raises(InvalidArgument, match="expected distances"):
         model()(random(1, 2, 3), torch.tensor([[[0, 6], [6, 0]]]))
 
 

@@ -39,3 +39,11 @@ def test_names_and_dictionaries() -> None:
         prob_map_from_dict({"kind": "max"})
     with pytest.raises(InvalidArgument, match="cannot be read"):
         prob_map_from_dict({"kind": "softmax", "heat": 2})
+
+
+def test_hardmax_hides_no_nan() -> None:
+    scores = torch.tensor([[0.0, torch.nan, 1.0], [0.0, 2.0, 1.0]])
+    weights = Hardmax()(scores)
+    assert weights[0].isnan().all()
+    assert weights[1].tolist() == [0, 1, 0]
+    assert Hardmax()(torch.zeros(2, 0)).shape == (2, 0)

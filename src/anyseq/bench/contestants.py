@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
+from typing import Any
 
 import torch
 from torch.nn.functional import scaled_dot_product_attention
@@ -133,7 +134,7 @@ def hf_longformer_layer(radius: int, n: int) -> Run:
         return out
 
     used = [p for name, p in layer.named_parameters() if "global" not in name]
-    return Run(forward, [x, *used], partial(_layer_formula, ours, x, project=False))
+    return Run(forward, [x, *used], partial(_layer_formula, ours, x))
 
 
 def hf_big_bird_layer(block: int, random: int, n: int) -> Run:
@@ -208,9 +209,11 @@ def _layer_input(n: int) -> torch.Tensor:
     return torch.randn(1, n, HEADS * SIZE, generator=generator(0)).requires_grad_()
 
 
-def _our_layer(pattern: Pattern) -> nn.Attention:
-    """The same weights at every call, whatever torch's own random state."""
-    layer = nn.Attention(HEADS * SIZE, HEADS, pattern=pattern, query_bias=False)
+def _our_layer(pattern: Pattern, **options: Any) -> nn.Attention:
+    """The same weights at every call, whatever torch's own random state. Like the layers of others
+    here it ends before the output projection."""
+    layer = nn.Attention(HEADS * SIZE, HEADS, pattern=pattern, query_bias=False, **options)
+    layer.register_module("o_proj", torch.nn.Identity())
     rng = generator(2)
     with torch.no_grad():
         for parameter in layer.parameters():
@@ -218,14 +221,9 @@ def _our_layer(pattern: Pattern) -> nn.Attention:
     return layer
 
 
-def _layer_formula(layer: nn.Attention, x: torch.Tensor, project: bool = True) -> torch.Tensor:
-    """What the layer gives in float64; without its output projection, if others have none."""
-    exact = nn.Attention(
-        layer.dim, layer.heads, pattern=layer.pattern, query_bias=False,
-        backend="reference", dtype=torch.float64,
-    )  # fmt: skip
+def _layer_formula(layer: nn.Attention, x: torch.Tensor) -> torch.Tensor:
+    """What the layer gives in float64."""
+    exact = _our_layer(layer.pattern, backend="reference", dtype=torch.float64)
     exact.load_state_dict({name: value.double() for name, value in layer.state_dict().items()})
-    if not project:
-        exact.o_proj = torch.nn.Identity()  # type: ignore[assignment]
     out: torch.Tensor = exact(x.double())
     return out

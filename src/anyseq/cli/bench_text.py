@@ -108,9 +108,9 @@ def _short(figures: dict[str, Any]) -> str:
 
 def _short_name(pattern: str) -> str:
     """BigBird(block=64, window=3) -> BigBird(64, 3), without a seed."""
-    name, _, inside = pattern.rstrip(")").partition("(")
+    name, _, inside = pattern[:-1].partition("(")
     values = [part.partition("=")[2] for part in inside.split(", ") if not part.startswith("seed")]
-    return f"{name}({', '.join(value for value in values if value)})".replace("(0,)", "0")
+    return f"{name}({', '.join(values)})"
 
 
 def time(taken: float) -> str:

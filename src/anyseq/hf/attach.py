@@ -13,11 +13,13 @@ from transformers import (
     PreTrainedModel,
 )
 
+from anyseq.base import one_of
 from anyseq.errors import InvalidArgument, UnsupportedModel
 from anyseq.hf.attend import SITE, Attachment, Site, attend
 from anyseq.hf.gain import make_gain
 from anyseq.hf.mask import build_mask
 from anyseq.hf.probe import probe
+from anyseq.ops import BACKENDS
 from anyseq.patterns import PatternLike, as_pattern
 from anyseq.positions import Toeplitz
 
@@ -55,6 +57,11 @@ def use(
         raise InvalidArgument(
             f"model={type(model).__name__}: expected a transformers.PreTrainedModel"
         )
+    one_of("backend", backend, ("auto", *BACKENDS))
+    if gain is False:
+        gain = None
+    if pattern is None and gain is None:
+        raise InvalidArgument("pattern, gain: neither is given; expected one of them, or both")
     before = [(config, config._attn_implementation) for config in _configs(model)]
     old, old_sites = _take_off(model)
     new = Attachment(

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import torch
 
 from anyseq.errors import InvalidArgument
-from anyseq.hf.growth import can_grow
 from anyseq.hf.mask import AttentionMask
+from anyseq.nn import keeps_its_past
 from anyseq.patterns import MaskMod, Pattern, PatternLike, resolve
 
 
@@ -45,7 +45,7 @@ def _own(mask: AttentionMask, pattern: Pattern | None, rows: int, columns: int) 
             f"attention_mask for {tuple(mask.shape[2:])} queries and keys, but attention got "
             f"({rows}, {columns}); the model changes its keys after it made the mask"
         )
-    if pattern is not None and mask.q_offset > 0 and not can_grow(pattern, mask.causal):
+    if pattern is not None and mask.q_offset > 0 and not _can_grow(pattern, mask.causal):
         raise InvalidArgument(
             f"pattern {pattern}: its rows change as the sequence grows, so keys and values in a "
             "cache would be out of date; call the model or generate with use_cache=False"
@@ -66,6 +66,12 @@ def _own(mask: AttentionMask, pattern: Pattern | None, rows: int, columns: int) 
         mask.causal,
         first,
     )
+
+
+def _can_grow(pattern: Pattern, causal: bool) -> bool:
+    """Rows keep their edges as n grows, so that what was cached for old tokens stays true. Under
+    causality a row has no edges to tokens still to come."""
+    return pattern.prefix_stable or (causal and keeps_its_past(pattern))
 
 
 def _from_position(

@@ -3,7 +3,7 @@
 from anyseq.nn.attention import Attention
 from anyseq.nn.attention_position import AttentionPosition, attention_position
 from anyseq.nn.block import Block
-from anyseq.nn.cache import Cache, LayerCache
+from anyseq.nn.cache import Cache, LayerCache, keeps_its_past
 from anyseq.nn.feedforward import FeedForward
 from anyseq.nn.graph import GraphOutput, GraphTransformer, shortest_paths
 from anyseq.nn.input_position import input_position
@@ -33,5 +33,6 @@ __all__ = [
     "Transformer",
     "attention_position",
     "input_position",
+    "keeps_its_past",
     "shortest_paths",
 ]

@@ -100,7 +100,7 @@ class Attention(nn.Module):
         if heads % self.kv_heads:
             raise InvalidArgument(f"kv_heads={kv_heads}: expected a divisor of heads={heads}")
         self.pattern, self.causal = pattern, causal
-        prepare(pattern)
+        prepare(pattern, backend)
         self.prob_map, self.scale, self.backend = resolve_prob_map(prob_map), scale, backend
         self.dropout = check_dropout(dropout)
         if sinks and not isinstance(self.prob_map, Softmax):
@@ -141,6 +141,10 @@ class Attention(nn.Module):
         cache: what came before x; x is added to it.
         bias, gain: as in `anyseq.attention`, where the position has none of its own.
         """
+        if x.ndim != 3 or x.shape[2] != self.dim:
+            raise InvalidArgument(
+                f"x of shape {tuple(x.shape)}: expected (batch, tokens, dim) with dim={self.dim}"
+            )
         first = 0 if cache is None else cache.length
         q = self.position.turn(_split(self.q_proj(x), self.heads), first)
         k = self.position.turn(_split(self.k_proj(x), self.kv_heads), first)

@@ -22,7 +22,8 @@ def shortest_paths(adjacency: torch.Tensor, furthest: int = 20) -> torch.Tensor:
     furthest + 1 where there is no path. adjacency: (batch, nodes, nodes) bool."""
     from scipy.sparse.csgraph import shortest_path
 
-    if adjacency.dtype != torch.bool or adjacency.ndim != 3 or adjacency.shape[1:].numel() == 0:
+    square = adjacency.ndim == 3 and adjacency.shape[1] == adjacency.shape[2] > 0
+    if adjacency.dtype != torch.bool or not square:
         raise InvalidArgument(
             f"adjacency of dtype {adjacency.dtype} and shape {tuple(adjacency.shape)}: expected "
             "bool of shape (batch, nodes, nodes)"
@@ -157,7 +158,20 @@ class GraphTransformer(nn.Module):
                 f"expected bool of shape (batch, nodes) = {shape[:2]}"
             )
         if graph.dtype != torch.bool:
+            if not torch.compiler.is_compiling():  # a graph cannot depend on what it finds
+                self._check(graph)
             return graph
         if node_mask is not None:  # no path leads through padding
             graph = graph & node_mask[:, :, None] & node_mask[:, None, :]
         return shortest_paths(graph, self.furthest)
+
+    def _check(self, distance: torch.Tensor) -> None:
+        """Distances from 1 to furthest + 1 between nodes, and 0 from a node to itself."""
+        itself = torch.eye(distance.shape[1], dtype=torch.bool, device=distance.device)
+        right = torch.where(itself, distance == 0, distance >= 1) & (distance <= self.furthest + 1)
+        if not bool(right.all()):
+            raise InvalidArgument(
+                f"graph of dtype {distance.dtype}: expected distances, 0 from a node to itself and "
+                f"1 to furthest + 1 = {self.furthest + 1} otherwise, as shortest_paths gives them "
+                "(an adjacency must be bool)"
+            )

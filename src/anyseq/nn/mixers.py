@@ -64,7 +64,7 @@ class BilinearProjection(nn.Module):
         cache: LayerCache | None = None,
     ) -> torch.Tensor:
         """(batch, tokens, dim) -> (batch, tokens, dim)."""
-        first, seen = _remembered(_without_padding(x, key_mask), cache)
+        first, seen = _remembered(_without_padding(x, key_mask, cache), cache)
         n = seen.shape[1]
         if n > self.tokens:
             raise InvalidArgument(f"x has {n} tokens, W_P was made for {self.tokens}")
@@ -104,7 +104,7 @@ class SeparableConv(nn.Module):
         cache: LayerCache | None = None,
     ) -> torch.Tensor:
         """(batch, tokens, dim) -> (batch, tokens, dim)."""
-        first, seen = _remembered(_without_padding(x, key_mask), cache)
+        first, seen = _remembered(_without_padding(x, key_mask, cache), cache)
         left = self.width - 1 if self.causal else (self.width - 1) // 2
         padded = pad(seen.transpose(1, 2), (left, self.width - 1 - left))
         mixed = conv1d(padded[..., first:], self.token_weight[:, None], groups=self.dim)
@@ -137,7 +137,7 @@ class AverageMixer(nn.Module):
         cache: LayerCache | None = None,
     ) -> torch.Tensor:
         """(batch, tokens, dim) -> (batch, tokens, dim)."""
-        first, seen = _remembered(_without_padding(x, key_mask), cache)
+        first, seen = _remembered(_without_padding(x, key_mask, cache), cache)
         real = seen.new_ones(seen.shape[:2]) if key_mask is None else key_mask.to(seen.dtype)
         if self.causal:
             total, count = seen.cumsum(1)[:, first:], real.cumsum(1)[:, first:]
@@ -148,9 +148,13 @@ class AverageMixer(nn.Module):
         return out
 
 
-def _without_padding(x: torch.Tensor, key_mask: torch.Tensor | None) -> torch.Tensor:
+def _without_padding(
+    x: torch.Tensor, key_mask: torch.Tensor | None, cache: LayerCache | None
+) -> torch.Tensor:
     if key_mask is None:
         return x
+    if cache is not None:
+        raise InvalidArgument("key_mask: not together with cache; generate from equal lengths")
     if key_mask.dtype != torch.bool or key_mask.shape != x.shape[:2]:
         raise InvalidArgument(
             f"key_mask of dtype {key_mask.dtype} and shape {tuple(key_mask.shape)}: expected bool "

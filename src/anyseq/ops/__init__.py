@@ -2,6 +2,6 @@
 
 from anyseq.ops.api import attention, attention_plan, prepare
 from anyseq.ops.call import ScoreMod
-from anyseq.ops.choose import AttentionPlan
+from anyseq.ops.choose import BACKENDS, AttentionPlan
 
-__all__ = ["AttentionPlan", "ScoreMod", "attention", "attention_plan", "prepare"]
+__all__ = ["BACKENDS", "AttentionPlan", "ScoreMod", "attention", "attention_plan", "prepare"]

@@ -12,7 +12,7 @@ from anyseq.ops.call import ScoreMod
 from anyseq.ops.checks import check_result, checked
 from anyseq.ops.choose import BACKENDS, AttentionPlan, choose, refusals
 from anyseq.ops.tiles import covered_scores, keep
-from anyseq.patterns import Pattern, PatternLike
+from anyseq.patterns import Pattern, PatternLike, resolve
 from anyseq.positions import Toeplitz
 from anyseq.probability import ProbMap
 
@@ -119,10 +119,14 @@ def attention(
     return (out, lse) if return_lse else out
 
 
-def prepare(pattern: PatternLike) -> None:
-    """Make a pattern known, so that a graph compiled later can name it."""
+def prepare(pattern: PatternLike, backend: str) -> None:
+    """Check what a module will hand to `attention`, and make the pattern known, so that a graph
+    compiled later can name it."""
+    one_of("backend", backend, ("auto", *BACKENDS))
     if isinstance(pattern, Pattern):
         keep(pattern)
+    elif pattern is not None:
+        resolve(pattern, 1)
 
 
 def attention_plan(
@@ -132,7 +136,8 @@ def attention_plan(
     **arguments: Any,
 ) -> AttentionPlan:
     """What `attention` does with the same arguments, and why; nothing is computed."""
+    asked = one_of("backend", arguments.pop("backend", "auto"), ("auto", *BACKENDS))
     call = checked(q, k, v, **arguments)
-    backend, reason = choose(call)
+    backend, reason = choose(call) if asked == "auto" else (asked, "asked for")
     scores = covered_scores(call)[0] if backend == "block" else call.scores
     return AttentionPlan(backend, reason, scores, call.scores, refusals(call))

@@ -34,6 +34,11 @@ def checked(
     """The call, if its arguments fit together; they are those of `attention`."""
     _check_shapes(q, k, v, enable_gqa)
     whole("q_offset", q_offset)
+    for name, hook in (("score_mod", score_mod), ("weight_mod", weight_mod)):
+        if hook is not None and not callable(hook):
+            raise InvalidArgument(f"{name}={hook!r}: expected a function (score, b, h, i, j)")
+    if not isinstance(is_causal, bool):
+        raise InvalidArgument(f"is_causal={is_causal!r}: expected True or False")
     if not 0.0 <= finite("dropout_p", dropout_p) < 1.0:
         raise InvalidArgument(f"dropout_p={dropout_p!r}: expected a number in [0, 1)")
     full = (q.shape[0], q.shape[1], q.shape[2], k.shape[2])
@@ -138,7 +143,8 @@ def _who(
     if hasattr(pattern, "mask_mod"):
         _check_block_mask(tuple(pattern.shape), full, q_offset, span)
         same = FromMask(pattern)
-        if pattern.shape[:2] == (1, 1) and not same.differs:
+        square = pattern.shape[-2] == pattern.shape[-1] == span
+        if square and pattern.shape[:2] == (1, 1) and not same.differs:
             return same, None, None
     return None, None, mask_mod
 

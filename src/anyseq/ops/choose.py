@@ -78,6 +78,9 @@ def choose(call: Call) -> tuple[str, str]:
     dense = "tiled" if only_tiles else "sdpa"
     if call.mask is not None or call.mask_mod is not None or call.pattern in _DENSE:
         return dense, "a dense mask, or none" + ", with a gain or the log-sum-exp" * only_tiles
+    assert call.pattern is not None
+    if not call.pattern.lasting:
+        return dense, "a function, whose blocks may be others at every call"
     if torch.compiler.is_compiling():
         return "block", "a pattern in a compiled graph, which is to serve many lengths"
     scores, runs = covered_scores(call)

@@ -41,5 +41,7 @@ def attention(call: Call) -> tuple[torch.Tensor, torch.Tensor]:
 def _log_sum_exp(scores: torch.Tensor) -> torch.Tensor:
     """log Σ_j exp(s_j); for a row that sees nothing -inf and, unlike torch's own, no gradient."""
     empty = (scores == -torch.inf).all(-1)
+    if scores.dtype != torch.float64:
+        scores = scores.float()  # half precision would lose what others keep
     lse = scores.masked_fill(empty[..., None], 0.0).logsumexp(-1)
     return lse.masked_fill(empty, -torch.inf)

@@ -52,6 +52,7 @@ def _mask(call: Call) -> tuple[torch.Tensor | None, torch.Tensor | None, bool]:
     penalty: torch.Tensor | None
     empty: torch.Tensor | None
     named = call.mask is None and call.mask_mod is None and call.key_mask is None
+    named = named and (call.pattern is None or call.pattern.lasting)
     if named and not torch.compiler.is_compiling() and call.span**2 <= _KEPT:
         penalty, empty = _kept(
             call.pattern,
@@ -71,6 +72,7 @@ def _mask(call: Call) -> tuple[torch.Tensor | None, torch.Tensor | None, bool]:
 
 
 @lru_cache(maxsize=32)
+@torch.inference_mode(mode=False)  # a mask made while evaluating must serve training, too
 def _kept(
     pattern: Pattern | None,
     is_causal: bool,

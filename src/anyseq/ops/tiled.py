@@ -29,6 +29,10 @@ def attention(call: Call) -> tuple[torch.Tensor, torch.Tensor]:
     if call.plain_softmax:
         return run_tiles(call, whole_rows=True)
     queries = call.q.shape[2]
+    if queries == 0:
+        return reference.attention(call)
+    if call.pattern is not None:  # its rule may ask for the length, which is that of all rows
+        call = replace(call, pattern=None, mask_mod=call.pattern.at(call.span))
     height = max(1, _SCORES * queries // max(1, call.scores))
     parts = [
         checkpoint(_rows, call, first, min(first + height, queries), use_reentrant=False)

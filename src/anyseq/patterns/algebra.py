@@ -55,6 +55,10 @@ class _Combination(Pattern):
         return next((p.natural_length for p in self.parts if p.natural_length), None)
 
     @property
+    def lasting(self) -> bool:
+        return all(part.lasting for part in self.parts)
+
+    @property
     def differs(self) -> bool:
         return any(part.differs for part in self.parts)
 
@@ -113,6 +117,10 @@ class Complement(Pattern):
     @property
     def natural_length(self) -> int | None:
         return self.part.natural_length
+
+    @property
+    def lasting(self) -> bool:
+        return self.part.lasting
 
     @property
     def differs(self) -> bool:

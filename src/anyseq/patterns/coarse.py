@@ -48,6 +48,10 @@ class Coarse(Pattern):
         return None if inner is None else inner * self.block
 
     @property
+    def lasting(self) -> bool:
+        return self.pattern.lasting
+
+    @property
     def differs(self) -> bool:
         return self.pattern.differs
 

@@ -127,7 +127,9 @@ def _fixed(values: Mapping[str, Any], seed: int) -> Pattern:
 
 def _variable(values: Mapping[str, Any], seed: int) -> Pattern:
     """Windows of given numbers of blocks, given global blocks, and random ones."""
-    windows = _up_to_itself(UnevenBlocks(tuple(values["local_window_blocks"])), values)
+    windows = _up_to_itself(
+        UnevenBlocks(_numbers("local_window_blocks", values["local_window_blocks"])), values
+    )
     landmarks = Landmarks(values["horizontal_global_attention"], _onward(values), _spans(values))
     count = whole("num_random_blocks", values["num_random_blocks"])
     pattern = windows | landmarks
@@ -159,8 +161,17 @@ def _window(values: Mapping[str, Any]) -> Pattern:
     return Window(width // 2) if width > 1 else Blocks(1)
 
 
+def _numbers(name: str, given: Any) -> tuple[int, ...]:
+    if not isinstance(given, list | tuple):
+        raise InvalidArgument(f"{name}={given!r}: expected a list of whole numbers")
+    return tuple(whole(name, number) for number in given)
+
+
 def _spans(values: Mapping[str, Any]) -> tuple[tuple[int, int], ...]:
     starts, stops = values["global_block_indices"], values["global_block_end_indices"]
+    for name, given in (("global_block_indices", starts), ("global_block_end_indices", stops)):
+        if given is not None:
+            _numbers(name, given)
     if stops is None:
         stops = [start + 1 for start in starts]
     if len(starts) != len(stops):

@@ -34,13 +34,21 @@ class FromMask(Pattern):
             object.__setattr__(self, "given", mask)
         resolve(self.given, 1)
         if isinstance(self.given, torch.Tensor):
+            # Of its own, on the CPU: what others do to theirs must not change a pattern.
+            object.__setattr__(self, "given", self.given.detach().cpu().clone())
             shape = tuple(self.given.shape)
             if len(shape) != 2 or shape[0] != shape[1]:
                 raise InvalidArgument(f"given: a tensor of shape {shape}; expected (n, n)")
 
     @property
     def natural_length(self) -> int | None:
-        return len(self.given) if isinstance(self.given, torch.Tensor) else None
+        if isinstance(self.given, torch.Tensor):
+            return len(self.given)
+        return max(self.given.shape[-2:]) if hasattr(self.given, "mask_mod") else None
+
+    @property
+    def lasting(self) -> bool:
+        return isinstance(self.given, torch.Tensor) or hasattr(self.given, "mask_mod")
 
     @property
     def differs(self) -> bool:
@@ -49,7 +57,7 @@ class FromMask(Pattern):
         )
 
     def at(self, n: int) -> MaskMod:
-        if isinstance(self.given, torch.Tensor) and tuple(self.given.shape) != (n, n):
+        if self.natural_length not in (None, n):
             raise InvalidArgument(
                 f"given: a mask of shape {tuple(self.given.shape)} for a sequence of {n} tokens"
             )

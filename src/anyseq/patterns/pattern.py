@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 from functools import reduce
 from inspect import isabstract
+from numbers import Integral
 from operator import or_
 from typing import TYPE_CHECKING, Any
 
@@ -48,6 +49,7 @@ class Pattern(ABC):
     def mask(self, n: int) -> torch.Tensor:
         """(n, n) bool; entry (i, j) says whether token i may look at token j, in any head."""
         at_least_one("n", n)
+        self._check_same()
         if len(self.heads()) > 1:
             return torch.stack([head.mask(n) for head in self.heads()]).any(0)
         index = torch.arange(n)
@@ -75,6 +77,7 @@ class Pattern(ABC):
 
         at_least_one("n", n)
         at_least_one("size", size)
+        self._check_same()
         parts = self.heads()
         if len(parts) > 1:
             if heads is None:
@@ -106,6 +109,11 @@ class Pattern(ABC):
         return (self,)
 
     @property
+    def lasting(self) -> bool:
+        """Whether it says the same for ever; somebody's function may look at what changes."""
+        return True
+
+    @property
     def differs(self) -> bool:
         """Whether batch rows may have different masks, or heads in a way `heads` does not tell."""
         return False
@@ -118,6 +126,7 @@ class Pattern(ABC):
     def edges(self, n: int) -> torch.Tensor:
         """(2, E) int64: the pairs (i, j) with i looking at j, sorted by i, then j."""
         at_least_one("n", n)
+        self._check_same()
         if len(self.heads()) > 1:
             return reduce(or_, self.heads()).edges(n)
         parts = [torch.zeros(2, 0, dtype=torch.int64)]
@@ -127,6 +136,13 @@ class Pattern(ABC):
             parts.append(pairs[block].T * _EDGE_BLOCK + torch.stack([row, column]))
         edges = torch.cat(parts, dim=1)
         return edges[:, (edges[0] * n + edges[1]).argsort()]
+
+    def _check_same(self) -> None:
+        if self.differs:
+            raise InvalidArgument(
+                "pattern: its mask_mod looks at the batch row or the head, or fails; there is no "
+                "one mask of it"
+            )
 
     def sparsity(self, n: int) -> float:
         """The share of pairs that do not look at each other."""
@@ -143,6 +159,8 @@ class Pattern(ABC):
         from anyseq.patterns.given import as_pattern
 
         return Intersection((self, as_pattern(other)))
+
+    __ror__, __rand__ = __or__, __and__
 
     def __invert__(self) -> Pattern:
         from anyseq.patterns.algebra import Complement
@@ -193,6 +211,8 @@ def pattern_from_dict(description: Mapping[str, Any]) -> Pattern:
 
 
 def _plain(value: Any) -> Any:
+    if isinstance(value, Integral) and not isinstance(value, bool):
+        return int(value)  # numpy's numbers are no JSON
     if isinstance(value, Pattern):
         return value.to_dict()
     return [_plain(part) for part in value] if isinstance(value, tuple) else value

@@ -43,6 +43,10 @@ class PerHead(Pattern):
         return next((p.natural_length for p in self.parts if p.natural_length), None)
 
     @property
+    def lasting(self) -> bool:
+        return all(part.lasting for part in self.parts)
+
+    @property
     def differs(self) -> bool:
         return any(part.differs for part in self.parts)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 from anyseq.errors import InvalidArgument
@@ -18,19 +20,19 @@ def resolve(pattern: PatternLike, n: int) -> MaskMod:
         return pattern.at(n)
     if isinstance(pattern, torch.Tensor):
         return _from_tensor(pattern)
-    # A BlockMask carries the function it was made from; it is recognised by that attribute, so
-    # that FlexAttention need not be imported.
-    mask_mod = getattr(pattern, "mask_mod", pattern)
+    # A BlockMask is recognised by an attribute, so that FlexAttention need not be imported.
+    if hasattr(pattern, "mask_mod") and hasattr(pattern, "kv_indices"):
+        return _from_block_mask(pattern)
     if isinstance(pattern, type):
         raise InvalidArgument(
             f"pattern={pattern.__name__}: a class; did you mean {pattern.__name__}()?"
         )
-    if not callable(mask_mod):
+    if not callable(pattern):
         raise InvalidArgument(
             f"pattern={pattern!r}: expected a Pattern, a mask_mod(b, h, i, j), a bool tensor "
             "or a BlockMask"
         )
-    return mask_mod  # type: ignore[no-any-return]  # a user's callable: its signature is a promise
+    return pattern  # type: ignore[no-any-return]  # a user's callable: its signature is a promise
 
 
 def evaluated(
@@ -39,7 +41,7 @@ def evaluated(
     """What somebody's mask_mod says, or an error that says what is wrong with it."""
     try:
         mask = mask_mod(b, h, i, j)
-    except (IndexError, RuntimeError, TypeError, ValueError) as problem:
+    except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as problem:
         raise InvalidArgument(
             f"pattern: the mask_mod fails on index tensors b, h, i, j for {i.numel()} queries "
             f"and {j.numel()} keys: {problem}"
@@ -59,14 +61,14 @@ def evaluated(
 
 
 def differs_by_row_or_head(mask_mod: MaskMod) -> bool:
-    """Whether a mask_mod looks at b or h. If it does, its answer has their shape; one that fails
-    here is told of when it is used."""
+    """Whether a mask_mod looks at b or h. If it does, its answer has their shape; or it fails here,
+    as it will when it is used."""
     rows, heads = torch.zeros(2, 1, 1, 1).long(), torch.zeros(1, 2, 1, 1).long()
     place = torch.zeros(1, 1).long()
     try:
         shape = tuple(mask_mod(rows, heads, place, place).shape)
-    except (AttributeError, IndexError, RuntimeError, TypeError, ValueError):
-        return False
+    except (AttributeError, LookupError, RuntimeError, TypeError, ValueError):
+        return True
     return len(shape) == 4 and shape[:2] != (1, 1)
 
 
@@ -81,8 +83,35 @@ def _from_tensor(mask: torch.Tensor) -> MaskMod:
     def mask_mod(
         b: torch.Tensor, h: torch.Tensor, i: torch.Tensor, j: torch.Tensor
     ) -> torch.Tensor:
-        batch = b if full.shape[0] > 1 else torch.zeros_like(b)
-        head = h if full.shape[1] > 1 else torch.zeros_like(h)
-        return full[batch, head, i, j]
+        # A shared axis leaves no trace in the shape of the answer.
+        batch = b if full.shape[0] > 1 else 0
+        head = h if full.shape[1] > 1 else 0
+        return full.to(i.device)[batch, head, i, j]
 
     return mask_mod
+
+
+def _from_block_mask(block_mask: Any) -> MaskMod:
+    """i looks at j in a full block; in a partial one, where the mask_mod says so; in no other."""
+    rows, columns = block_mask.BLOCK_SIZE
+    partial = _listed(block_mask.kv_num_blocks, block_mask.kv_indices)
+    full = torch.zeros_like(partial)
+    if block_mask.full_kv_num_blocks is not None:
+        full = _listed(block_mask.full_kv_num_blocks, block_mask.full_kv_indices)
+    some, every = _from_tensor(partial), _from_tensor(full)
+
+    def mask_mod(
+        b: torch.Tensor, h: torch.Tensor, i: torch.Tensor, j: torch.Tensor
+    ) -> torch.Tensor:
+        block = (b, h, i // rows, j // columns)
+        allowed: torch.Tensor = every(*block) | (some(*block) & block_mask.mask_mod(b, h, i, j))
+        return allowed
+
+    return mask_mod
+
+
+def _listed(count: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+    """(B, H, rows, columns) bool: the blocks that a list names; the first `count` of it count."""
+    named = torch.arange(index.shape[-1], device=index.device) < count[..., None]
+    blocks = torch.zeros(index.shape, dtype=torch.bool, device=index.device)
+    return blocks.scatter(-1, index.long(), named)

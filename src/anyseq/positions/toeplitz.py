@@ -20,6 +20,9 @@ class Toeplitz:
     coefficients: torch.Tensor
 
     def __post_init__(self) -> None:
+        if not isinstance(self.coefficients, torch.Tensor):
+            kind = type(self.coefficients).__name__
+            raise InvalidArgument(f"coefficients: {kind}, expected a tensor (heads, 2n-1)")
         shape = tuple(self.coefficients.shape)
         if len(shape) != 2 or shape[1] % 2 == 0:
             raise InvalidArgument(

@@ -57,9 +57,12 @@ class Hardmax(ProbMap):
     name: ClassVar[str] = "hardmax"
 
     def __call__(self, scores: torch.Tensor) -> torch.Tensor:
+        if scores.shape[-1] == 0:
+            return scores
         top = scores.amax(-1, keepdim=True)
         winners = ((scores == top) & (top > -torch.inf)).to(scores.dtype)
-        return winners / winners.sum(-1, keepdim=True).clamp(min=1.0)
+        weights = winners / winners.sum(-1, keepdim=True).clamp(min=1.0)
+        return weights.masked_fill(top.isnan(), torch.nan)  # NaN is nobody's largest score
 
 
 def resolve_prob_map(prob_map: str | ProbMap) -> ProbMap:

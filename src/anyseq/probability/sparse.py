@@ -80,6 +80,8 @@ class _EntmaxMap(ProbMap):
         """α."""
 
     def __call__(self, scores: torch.Tensor) -> torch.Tensor:
+        if scores.shape[-1] == 0:
+            return scores
         weights: torch.Tensor = _Entmax.apply(scores, self.alpha)
         return weights
 
@@ -117,5 +119,7 @@ class TopK(ProbMap):
         at_least_one("k", self.k)
 
     def __call__(self, scores: torch.Tensor) -> torch.Tensor:
+        if scores.shape[-1] == 0:
+            return scores
         least = scores.topk(min(self.k, scores.shape[-1]), dim=-1).values[..., -1:]
         return Softmax()(scores.masked_fill(scores < least, -torch.inf))

@@ -6,13 +6,13 @@ from __future__ import annotations
 import torch
 
 from anyseq.ops.tiles.bands import Sizes
-from anyseq.ops.tiles.layout import Pass, Run, joined
+from anyseq.ops.tiles.layout import CHUNK, Pass, Run, joined
 from anyseq.patterns import Pattern
 from anyseq.patterns.blocks import classify
 
 _GATHERED = 1 << 15  # keys that are gathered at a time, which bounds the extra memory
 
-_RECTANGLE = 3 << 17  # scores of a tile with many columns
+_HEIGHT = 128  # of a tile with many columns
 
 
 def block_lists(pattern: Pattern, sizes: Sizes) -> list[Pass]:
@@ -42,23 +42,32 @@ def block_lists(pattern: Pattern, sizes: Sizes) -> list[Pass]:
         passes.append(_gather(gathered[:count]))
         gathered = gathered[count:]
     if crowded:
-        passes.append(rectangle(torch.cat(crowded), None, sizes))
+        passes += rectangles(torch.cat(crowded), None, sizes)
     return passes
 
 
-def rectangle(rows: torch.Tensor | None, columns: torch.Tensor | None, sizes: Sizes) -> Pass:
-    """Some rows with some columns; None stands for all."""
+def rectangles(rows: torch.Tensor | None, columns: torch.Tensor | None, sizes: Sizes) -> list[Pass]:
+    """Some rows with some columns; None stands for all. A query may be in one tile of a pass only,
+    so that rows with too many columns for a tile take several passes."""
     count = sizes.queries if rows is None else len(rows)
     width = sizes.keys if columns is None else len(columns)
-    height = max(1, min(count, _RECTANGLE // max(1, width)))
-    tiles = [Run(row, 0, min(height, count - row), width) for row in range(0, count, height)]
-    return Pass(
-        tuple(tiles) if width else (),
-        torch.arange(count) if rows is None else rows,
-        torch.arange(width) if columns is None else columns,
-        picks_rows=rows is not None,
-        picks_columns=columns is not None,
-    )
+    if count == 0 or width == 0:
+        return []
+    height = min(count, max(_HEIGHT, CHUNK // width))
+    step = min(width, CHUNK // height)
+    return [
+        Pass(
+            tuple(
+                Run(row, first, min(height, count - row), min(step, width - first))
+                for row in range(0, count, height)
+            ),
+            torch.arange(count) if rows is None else rows,
+            torch.arange(width) if columns is None else columns,
+            picks_rows=rows is not None,
+            picks_columns=columns is not None,
+        )
+        for first in range(0, width, step)
+    ]
 
 
 def _gather(tiles: list[tuple[torch.Tensor, torch.Tensor, bool]]) -> Pass:

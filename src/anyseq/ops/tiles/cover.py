@@ -17,7 +17,7 @@ from operator import and_
 import torch
 
 from anyseq.ops.tiles.bands import Sizes, band_count, bands, stretches
-from anyseq.ops.tiles.block_lists import block_lists, rectangle
+from anyseq.ops.tiles.block_lists import block_lists, rectangles
 from anyseq.ops.tiles.layout import Layout, Pass, Run, joined
 from anyseq.ops.tiles.patches import patched
 from anyseq.patterns import (
@@ -115,7 +115,7 @@ def _around(simple: Pattern, sizes: Sizes) -> list[Pass] | None:
         case Summary():
             last = simple.lasts(sizes.span)
             columns = last[: sizes.keys].nonzero()[:, 0]
-            return [rectangle(None, columns, sizes), _diagonal(~last, sizes)]
+            return [*rectangles(None, columns, sizes), _diagonal(~last, sizes)]
         case Coarse():
             return _around_blocks(simple, sizes)
     return None
@@ -127,6 +127,8 @@ def _around_blocks(coarse: Coarse, sizes: Sizes) -> list[Pass] | None:
     offsets = coarse.pattern.offsets(count)
     if offsets is not None:
         allowed = offsets.nonzero()[:, 0] - (count - 1)
+        if len(allowed) == 0:
+            return []
         low, high = int(allowed[0]), int(allowed[-1])
         if len(allowed) == high - low + 1:
             spans = (
@@ -155,8 +157,8 @@ def _crosses(hub: torch.Tensor, sizes: Sizes) -> list[Pass]:
     rows = hub[sizes.q_offset : sizes.q_offset + sizes.queries]
     columns = hub[: sizes.keys].nonzero()[:, 0]
     return [
-        rectangle((~rows).nonzero()[:, 0], columns, sizes),
-        rectangle(rows.nonzero()[:, 0], None, sizes),
+        *rectangles((~rows).nonzero()[:, 0], columns, sizes),
+        *rectangles(rows.nonzero()[:, 0], None, sizes),
     ]
 
 

@@ -12,8 +12,12 @@ from anyseq.patterns import Causal, Full, Pattern, pattern_from_dict
 _LONGEST = 4096  # characters of a description that is used as a key
 _HELD = "held "  # before the keys of patterns that only this process knows
 
+_MOST = 1024  # described patterns that are remembered; others are read from their keys again
+
 _KEYS: dict[Pattern, str] = {}
 _PATTERNS: dict[str, Pattern] = {}
+_DESCRIBED_KEYS: dict[Pattern, str] = {}
+_DESCRIBED_PATTERNS: dict[str, Pattern] = {}
 # A pattern around somebody's function or mask is known for as long as somebody has it.
 _HELD_KEYS: WeakKeyDictionary[Pattern, str] = WeakKeyDictionary()
 _HELD_PATTERNS: WeakValueDictionary[str, Pattern] = WeakValueDictionary()
@@ -34,14 +38,15 @@ def keep(pattern: Pattern) -> None:
 
 def pattern_of(key: str) -> Pattern:
     """The pattern with this key."""
-    pattern = _PATTERNS.get(key) or _HELD_PATTERNS.get(key)
+    pattern = _PATTERNS.get(key) or _DESCRIBED_PATTERNS.get(key) or _HELD_PATTERNS.get(key)
     if pattern is None:
         if key.startswith(_HELD):
             raise InvalidArgument(
                 "pattern: this graph was compiled for a pattern, around a function or a mask, that "
                 "is gone or belonged to another process; compile it again"
             )
-        pattern = _PATTERNS[key] = pattern_from_dict(json.loads(key))
+        pattern = pattern_from_dict(json.loads(key))
+        _remember(pattern, key)
     return pattern
 
 
@@ -54,16 +59,23 @@ def combined(key: str, is_causal: bool) -> Pattern:
 
 
 def _new_key(pattern: Pattern) -> str:
-    held = _HELD_KEYS.get(pattern)
-    if held is not None:
-        return held
+    known = _DESCRIBED_KEYS.get(pattern) or _HELD_KEYS.get(pattern)
+    if known is not None:
+        return known
     try:
         key = json.dumps(pattern.to_dict())
     except InvalidArgument:  # it holds a function
         key = ""
     if 0 < len(key) <= _LONGEST:
-        _KEYS[pattern], _PATTERNS[key] = key, pattern
+        _remember(pattern, key)
         return key
     key = f"{_HELD}{uuid4()}"
     _HELD_KEYS[pattern], _HELD_PATTERNS[key] = key, pattern
     return key
+
+
+def _remember(pattern: Pattern, key: str) -> None:
+    if len(_DESCRIBED_KEYS) >= _MOST:
+        _DESCRIBED_KEYS.clear()
+        _DESCRIBED_PATTERNS.clear()
+    _DESCRIBED_KEYS[pattern], _DESCRIBED_PATTERNS[key] = key, pattern

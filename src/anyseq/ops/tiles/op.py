@@ -90,7 +90,9 @@ class Job:
         given = None if self.mask is None else _of_head(self.mask, b, h)
         if not self.whole_rows:
             mask = None if given is None else Mask(given, self.q_offset)
-            return _covered(pattern, self.sizes, self.q.device), mask
+            if pattern.lasting:
+                return _covered(pattern, self.sizes, self.q.device), mask
+            return cover.__wrapped__(pattern, self.sizes).to(self.q.device), mask
         terms = [term for term in (self.bias, self.gain) if term is not None]
         relative = bool(terms) and all(term.ndim == 2 for term in terms) and given is None
         layout = _dense(self.sizes, pattern == Causal(), relative, self.q.device)
