@@ -80,7 +80,7 @@ def _kept(
     sizes: tuple[int, int, int],
     dtype: torch.dtype,
     device: torch.device,
-) -> tuple[torch.Tensor, torch.Tensor | None]:
+) -> tuple[torch.Tensor | None, torch.Tensor | None]:
     """The mask of a pattern to add, and the rows that see nothing."""
     q_offset, queries, keys = sizes
     h = torch.arange(heads, device=device)[:, None, None]
@@ -95,12 +95,15 @@ def _kept(
     return _penalty(allowed.expand(*allowed.shape[:-2], queries, keys), dtype)
 
 
-def _penalty(allowed: torch.Tensor, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """0 where allowed, -inf elsewhere; a row that sees nothing is let see all, and told of.
-
-    In a compiled graph, which cannot branch on values, rows are told of in any case."""
+def _penalty(
+    allowed: torch.Tensor, dtype: torch.dtype
+) -> tuple[torch.Tensor | None, torch.Tensor | None]:
+    """0 where allowed, -inf elsewhere, None if all is; a row that sees nothing is let see all, and
+    told of."""
+    looks = not torch.compiler.is_compiling()  # a graph cannot depend on what it finds
+    if looks and bool(allowed.all()):
+        return None, None
     empty = ~allowed.any(-1, keepdim=True)
     penalty = torch.zeros(allowed.shape, dtype=dtype, device=allowed.device)
     penalty.masked_fill_(~(allowed | empty), -torch.inf)
-    some = torch.compiler.is_compiling() or bool(empty.any())
-    return penalty, empty if some else None
+    return penalty, None if looks and not bool(empty.any()) else empty

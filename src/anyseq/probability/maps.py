@@ -69,6 +69,8 @@ def resolve_prob_map(prob_map: str | ProbMap) -> ProbMap:
     """The map behind a name, or the object itself."""
     if isinstance(prob_map, ProbMap):
         return prob_map
+    if prob_map == Softmax.name:  # what nearly every call asks for
+        return Softmax()
     plain = [name for name, cls in _KINDS.items() if not fields(cls)]
     if isinstance(prob_map, str) and prob_map in plain:
         return _KINDS[prob_map]()
