@@ -96,11 +96,10 @@ def test_the_same_pattern_has_the_same_tiles_or_fewer() -> None:
     """A named pattern is never covered worse than the function it stands for."""
     q = torch.zeros(1, 1, 4096, 8)
     plans = [
-        aq.attention_plan(q, q, q, pattern=pattern)
+        aq.attention_plan(q, q, q, pattern=pattern, backend="block")
         for pattern in (
             aq.Window(64) & aq.Causal(),
             aq.FromMask(masks.generate_sliding_window(64)),
         )
     ]
-    assert plans[0].backend == plans[1].backend == "block"
-    assert plans[0].scores <= plans[1].scores
+    assert plans[0].scores <= plans[1].scores < plans[1].dense_scores / 10

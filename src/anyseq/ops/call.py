@@ -63,7 +63,11 @@ class Call:
     @property
     def plain_softmax(self) -> bool:
         """Whether the formula has no hooks and no other map: what the fast backends compute."""
-        return self.score_mod is None and self.weight_mod is None and self.prob_map == Softmax()
+        return (
+            self.score_mod is None
+            and self.weight_mod is None
+            and isinstance(self.prob_map, Softmax)
+        )
 
     def indices(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
         """The four indices of a hook, shaped to broadcast over (B, H, N, M)."""

@@ -22,7 +22,6 @@ BACKENDS: Mapping[str, Any] = MappingProxyType(
     {"reference": reference, "block": block, "tiled": tiled, "sdpa": sdpa, "flex": flex}
 )
 
-_DENSE = (None, Full(), Causal())
 _SDPA_MASKED, _TILES = 5.5, 6.5
 _TILES_RUN = 300_000.0  # ns for a run of tiles of one head, however small
 _FEW = 1 << 16  # scores of a head: too few for a choice to matter
@@ -76,7 +75,11 @@ def choose(call: Call) -> tuple[str, str]:
     if call.q.device.type != "cpu" and flex.refusal(call) is None and _masked_or_gained(call):
         return "flex", "a pattern or a gain on an accelerator"
     dense = "tiled" if only_tiles else "sdpa"
-    if call.mask is not None or call.mask_mod is not None or call.pattern in _DENSE:
+    if (
+        call.mask is not None
+        or call.mask_mod is not None
+        or isinstance(call.pattern, Full | Causal | None)
+    ):
         return dense, "a dense mask, or none" + ", with a gain or the log-sum-exp" * only_tiles
     assert call.pattern is not None
     if not call.pattern.lasting:

@@ -42,9 +42,9 @@ def attention(call: Call) -> tuple[torch.Tensor, torch.Tensor | None]:
 
 def _mask(call: Call) -> tuple[torch.Tensor | None, torch.Tensor | None, bool]:
     """The mask to add, which rows see nothing, and whether torch is to mask causally itself."""
-    simple = call.pattern in (None, Full(), Causal()) and call.mask is None
+    simple = call.mask is None and isinstance(call.pattern, Full | Causal | None)
     simple = simple and call.mask_mod is None and call.key_mask is None and call.bias is None
-    causal = call.is_causal or call.pattern == Causal()
+    causal = call.is_causal or isinstance(call.pattern, Causal)
     if simple and not causal:
         return None, None, False
     if simple and call.q_offset == 0 and call.q.shape[2] == call.k.shape[2]:

@@ -19,7 +19,9 @@ from anyseq.patterns.resolve import differs_by_row_or_head, evaluated, resolve
 class FromMask(Pattern):
     """A bool tensor (n, n), a mask_mod that looks at i and j only, or a BlockMask, as a Pattern.
 
-    The operator takes a mask_mod that looks at b and h, too, but has no tiles for it.
+    The operator takes a mask_mod that looks at b and h, too, but has no tiles for it. A mask_mod
+    may look at what changes, so it is asked again at every call: `auto` takes a dense backend,
+    "block" looks for its blocks anew. A tensor or a BlockMask is looked at once.
     Tensors are compared by content, callables by identity; only tensors can be written down.
     """
 
