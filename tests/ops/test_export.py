@@ -73,10 +73,6 @@ def test_lengths_beyond_the_declared_range_are_refused() -> None:
 @pytest.mark.filterwarnings("ignore:.*LeafSpec.* is deprecated:FutureWarning")  # of torch.onnx
 @pytest.mark.parametrize("name", ["dense", "URPE, window"])
 def test_onnx_is_eager(name: str, tmp_path: Path) -> None:
-    for package in ("onnx", "onnxscript", "onnxruntime"):
-        pytest.importorskip(
-            package, reason=f"{package} is not installed: pip install anyseq[export]"
-        )
     runtime: Any = import_module("onnxruntime")
     module, file = built(name), tmp_path / "module.onnx"
     tokens = torch.export.Dim("tokens", min=2, max=LONGEST)
@@ -89,4 +85,4 @@ def test_onnx_is_eager(name: str, tmp_path: Path) -> None:
         (found,) = session.run(None, {"x": sequence(n).numpy()})
         with torch.no_grad():
             expected = module(sequence(n))
-        torch.testing.assert_close(torch.from_numpy(found), expected, rtol=0, atol=1e-4)
+        torch.testing.assert_close(torch.from_numpy(found), expected, rtol=0, atol=1e-5)
