@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Callable, Mapping
 from statistics import median
@@ -15,11 +16,17 @@ def seconds(work: Callable[[], object]) -> float:
 
 
 def medians(works: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, float]:
-    """The median time of each work; every round runs all of them once, after one warm-up."""
+    """The median time of each work; every round runs all of them once, after one warm-up.
+
+    Each round in another order: whoever always came after the same neighbour would always find the
+    caches as that one left them.
+    """
     times: dict[str, list[float]] = {name: [] for name in works}
+    order, rng = list(works), random.Random(0)
     for attempt in range(rounds + 1):
-        for name, work in works.items():
-            taken = seconds(work)
+        for name in order:
+            taken = seconds(works[name])
             if attempt:
                 times[name].append(taken)
+        rng.shuffle(order)
     return {name: median(taken) for name, taken in times.items()}

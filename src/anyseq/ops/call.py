@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 
@@ -19,8 +19,7 @@ ScoreMod = Callable[
 Term = torch.Tensor | Toeplitz
 
 
-@dataclass(frozen=True)
-class Call:
+class Call(NamedTuple):
     """q (B, H, N, D), k (B, G, M, D), v (B, G, M, E), G a divisor of H, and what acts on scores.
 
     Who may look at whom: pattern; mask, bool with four axes of full size or 1; mask_mod, somebody's

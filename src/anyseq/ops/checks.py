@@ -34,7 +34,8 @@ def checked(
     return_lse: bool = False,
 ) -> Call:
     """The call, if its arguments fit together; they are those of `attention`."""
-    _check_shapes(q, k, v, enable_gqa)
+    if not _fit(q, k, v, enable_gqa):
+        raise InvalidArgument(_misfit(q, k, v))
     whole("q_offset", q_offset)
     for name, hook in (("score_mod", score_mod), ("weight_mod", weight_mod)):
         if hook is not None and not callable(hook):
@@ -94,31 +95,48 @@ def check_result(call: Call, out: torch.Tensor) -> None:
     )
 
 
-def _check_shapes(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, enable_gqa: bool) -> None:
+def _fit(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, enable_gqa: bool) -> bool:
+    """Whether q, k and v go together: one look at each, since it is part of every call."""
+    if not (isinstance(q, torch.Tensor) and isinstance(k, torch.Tensor)):
+        return False
+    if not isinstance(v, torch.Tensor) or not q.ndim == k.ndim == v.ndim == 4:
+        return False
+    batch, heads, _, size = q.shape
+    sides, groups, keys, key_size = k.shape
+    if batch != sides or size != key_size or v.shape[:3] != (sides, groups, keys):
+        return False
+    if not (heads and groups and size):
+        return False
+    if heads != groups and not (enable_gqa and heads % groups == 0):
+        return False
+    dtype, device = q.dtype, q.device
+    alike = k.dtype == v.dtype == dtype and k.device == v.device == device
+    return alike and dtype.is_floating_point
+
+
+def _misfit(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> str:
+    """What is wrong with q, k and v that do not go together."""
     sides = {"q": q, "k": k, "v": v}
     if not all(isinstance(side, torch.Tensor) for side in sides.values()):
         kinds = ", ".join(f"{name} {type(side).__name__}" for name, side in sides.items())
-        raise InvalidArgument(f"{kinds}: expected a tensor each")
+        return f"{kinds}: expected a tensor each"
     if q.ndim != 4 or k.ndim != 4 or v.ndim != 4:
-        raise InvalidArgument(f"{_shapes(sides)}: expected (batch, heads, tokens, features) each")
+        return f"{_shapes(sides)}: expected (batch, heads, tokens, features) each"
     if q.shape[0] != k.shape[0] or k.shape[:3] != v.shape[:3] or q.shape[3] != k.shape[3]:
-        raise InvalidArgument(
+        return (
             f"{_shapes(sides)}: expected q (B, H, N, D), k (B, H, M, D), v (B, H, M, E) with equal "
             "B, M, D"
         )
     if 0 in (q.shape[1], k.shape[1], q.shape[3]):
-        raise InvalidArgument(f"{_shapes(sides)}: expected one head and one feature at least")
-    if q.shape[1] != k.shape[1] and not (enable_gqa and q.shape[1] % k.shape[1] == 0):
-        raise InvalidArgument(
-            f"{_shapes(sides)}: q has {q.shape[1]} heads, k and v have {k.shape[1]}; expected "
-            "equal numbers, or enable_gqa=True and a divisor"
-        )
-    if not q.dtype == k.dtype == v.dtype or not q.dtype.is_floating_point:
-        raise InvalidArgument(
-            f"q {q.dtype}, k {k.dtype}, v {v.dtype}: expected one floating-point dtype"
-        )
+        return f"{_shapes(sides)}: expected one head and one feature at least"
     if not q.device == k.device == v.device:
-        raise InvalidArgument(f"q on {q.device}, k on {k.device}, v on {v.device}: expected one")
+        return f"q on {q.device}, k on {k.device}, v on {v.device}: expected one"
+    if not q.dtype == k.dtype == v.dtype or not q.dtype.is_floating_point:
+        return f"q {q.dtype}, k {k.dtype}, v {v.dtype}: expected one floating-point dtype"
+    return (
+        f"{_shapes(sides)}: q has {q.shape[1]} heads, k and v have {k.shape[1]}; expected equal "
+        "numbers, or enable_gqa=True and a divisor"
+    )
 
 
 def _shapes(sides: dict[str, torch.Tensor]) -> str:

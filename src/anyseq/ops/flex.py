@@ -12,7 +12,6 @@ from __future__ import annotations
 import shutil
 import warnings
 from collections.abc import Callable
-from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -179,8 +178,7 @@ def _detached(call: Call) -> Call:
             return Toeplitz(term.coefficients.detach())
         return None if term is None else term.detach()
 
-    return replace(
-        call,
+    return call._replace(
         q=call.q.detach(),
         k=call.k.detach(),
         v=call.v.detach(),

@@ -7,8 +7,6 @@ activation checkpointing.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import torch
 from torch.utils.checkpoint import checkpoint
 
@@ -32,7 +30,7 @@ def attention(call: Call) -> tuple[torch.Tensor, torch.Tensor]:
     if queries == 0:
         return reference.attention(call)
     if call.pattern is not None:  # its rule may ask for the length, which is that of all rows
-        call = replace(call, pattern=None, mask_mod=call.pattern.at(call.span))
+        call = call._replace(pattern=None, mask_mod=call.pattern.at(call.span))
     height = max(1, _SCORES * queries // max(1, call.scores))
     parts = [
         checkpoint(_rows, call, first, min(first + height, queries), use_reentrant=False)
@@ -52,8 +50,7 @@ def _rows(call: Call, first: int, last: int) -> tuple[torch.Tensor, torch.Tensor
 
     mask = call.mask
     return reference.attention(
-        replace(
-            call,
+        call._replace(
             q=call.q[:, :, first:last],
             mask=mask[:, :, first:last] if mask is not None and mask.shape[2] > 1 else mask,
             bias=cut(call.bias),
