@@ -12,7 +12,7 @@ from anyseq.ops.tiles.patches import patched
 from anyseq.patterns import Causal, Full
 
 _SCORES = 1 << 19  # of a tile: measured, as is the height
-_HEIGHT = 64
+_HEIGHT = 256
 
 
 @lru_cache(maxsize=16)

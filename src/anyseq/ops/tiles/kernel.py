@@ -148,9 +148,7 @@ def _tiles(head: Head, part: Pass, scratch: Scratch) -> Iterator[_Tiles]:
         scale = head.scale / _LN_2
         torch.baddbmm(scores, run.of_rows(head.q), keys, beta=0, alpha=scale, out=scores)
         if head.bias is not None:
-            # A bias of -inf forbids as well; below FORBIDDEN nothing needs to be told apart.
-            bias = head.bias.tile(part, run).clamp(min=FORBIDDEN)
-            scores.add_(bias, alpha=1 / _LN_2)
+            scores.add_(head.bias.tile(part, run), alpha=1 / _LN_2)
         for patch in run.patches:
             scores.narrow(2, patch.start, patch.penalty.shape[2]).add_(patch.penalty)
         if head.mask is not None:
@@ -182,9 +180,10 @@ def _forward_pass(
     """Fill out (R, E) and lse (R,), in base 2, for the rows of the pass."""
     for tiles in _tiles(head, part, scratch):
         run = tiles.run
-        top = tiles.scores.amax(-1, keepdim=True)
+        # A bias of -inf forbids as well; where it does so in all of a row, its weights are 0.
+        top = tiles.scores.amax(-1, keepdim=True).clamp_(min=FORBIDDEN)
         weights = _powers(tiles.scores, top)
-        total = weights.sum(-1, keepdim=True)
+        total = weights.sum(-1, keepdim=True).clamp_(min=1.0)
         run.of_rows(lse).copy_(total.log2().add_(top)[..., 0])
         for factor in (tiles.gain, tiles.keep):
             if factor is not None:
@@ -256,11 +255,12 @@ def _backward_tiles(
 
 
 def _storage(part: Pass, shape: tuple[int, ...], scratch: Scratch) -> torch.Tensor:
-    """Where a gradient that a term will collect is written: askew if the pass goes backward."""
+    """Where a gradient that a term will collect is written: askew if the pass goes backward. Tiles
+    of one shape write the same places, so that the others stay 0."""
     if not part.backward:
         return scratch.take("collected", *shape)
     _, height, width = shape
-    return askew(scratch.take("askew", height * (height + width)).zero_(), height, width)
+    return askew(scratch.blank("askew", height, height + width), height, width)
 
 
 def _add_product(

@@ -13,6 +13,7 @@ class Scratch:
     def __init__(self, like: torch.Tensor) -> None:
         self._like = like
         self._held: dict[str, torch.Tensor] = {}
+        self._blank: dict[str, tuple[int, ...]] = {}
 
     def take(self, name: str, *shape: int) -> torch.Tensor:
         """An array of that shape, with whatever it held before."""
@@ -25,6 +26,14 @@ class Scratch:
     def zeros(self, name: str, *shape: int) -> torch.Tensor:
         """An array of zeros."""
         return self.take(name, *shape).zero_()
+
+    def blank(self, name: str, *shape: int) -> torch.Tensor:
+        """An array that was all zeros when this shape was first asked for after another."""
+        array = self.take(name, *shape)
+        if self._blank.get(name) != shape:
+            self._blank[name] = shape
+            array.zero_()
+        return array
 
     def pick(self, name: str, x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
         """The rows x[index]."""
