@@ -152,6 +152,9 @@ CALLS: Mapping[str, Callable[[int], Given]] = {
     "a row of -inf, sparse": lambda n: given(
         n, bias=with_minus_infinity(n, row=True), pattern=aq.Window(2)
     ),
+    "a row of -inf, some passes": lambda n: given(
+        n, bias=with_minus_infinity(n, row=True), pattern=aq.Star(2)
+    ),
     "BlockMask": lambda n: given(n, pattern=_block_mask(n)),
     "mask_mod": lambda n: given(n, pattern=_by_row_and_head, bias=table(n)),
     "FromMask(mask_mod)": lambda n: given(
