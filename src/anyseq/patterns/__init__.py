@@ -5,6 +5,7 @@ from anyseq.patterns.blocks import BlockBounds, MaskMod
 from anyseq.patterns.coarse import Coarse
 from anyseq.patterns.deepspeed import from_deepspeed
 from anyseq.patterns.documents import Documents
+from anyseq.patterns.expression import parse_pattern, pattern_text
 from anyseq.patterns.factored import Blocks, Fixed, Strided, Summary
 from anyseq.patterns.given import FromMask, as_pattern
 from anyseq.patterns.hubs import Global, Longformer, Ring, Star
@@ -61,6 +62,8 @@ __all__ = [
     "as_pattern",
     "evaluated",
     "from_deepspeed",
+    "parse_pattern",
     "pattern_from_dict",
+    "pattern_text",
     "resolve",
 ]

@@ -1,6 +1,7 @@
 """Where a token is: frozen descriptions. Their parameters live in `anyseq.nn`."""
 
 from anyseq.positions.absolute import Absolute, Sinusoidal
+from anyseq.positions.names import parse_position, position_text
 from anyseq.positions.position import NoPosition, Place, Position, position_from_dict
 from anyseq.positions.query_key import Rotary, Shaw
 from anyseq.positions.relative import ALiBi, RelativeBias, T5Bias, ToeplitzBias
@@ -21,5 +22,7 @@ __all__ = [
     "T5Bias",
     "Toeplitz",
     "ToeplitzBias",
+    "parse_position",
     "position_from_dict",
+    "position_text",
 ]

@@ -1,0 +1,17 @@
+"""Reach, refinement, symmetries and paths of a design."""
+
+from anyseq.graph.path import Path, hamiltonian_path
+from anyseq.graph.reach import Reach, reach
+from anyseq.graph.refinement import Refinement, refine
+from anyseq.graph.symmetry import Symmetry, symmetry
+
+__all__ = [
+    "Path",
+    "Reach",
+    "Refinement",
+    "Symmetry",
+    "hamiltonian_path",
+    "reach",
+    "refine",
+    "symmetry",
+]

@@ -1,0 +1,104 @@
+"""The edges of a pattern, row after row, without the n x n mask."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import reduce
+from operator import or_
+
+import numpy as np
+import torch
+
+from anyseq.design import Design
+from anyseq.errors import InvalidArgument
+from anyseq.patterns import Pattern
+
+Array = np.ndarray
+
+_BLOCK = 64  # rows that are looked at together
+_MOST_EDGES = 1 << 27  # half a gigabyte of columns
+
+
+@dataclass(frozen=True, eq=False)
+class Edges:
+    """Who sees whom among `size` vertices: vertex i sees columns[starts[i] : starts[i+1]], in
+    ascending order. starts: (size+1,) int64; columns: (edges,) int32."""
+
+    starts: Array
+    columns: Array
+
+    @property
+    def size(self) -> int:
+        """The number of vertices."""
+        return len(self.starts) - 1
+
+    @property
+    def count(self) -> int:
+        """The number of edges."""
+        return len(self.columns)
+
+    @property
+    def degrees(self) -> Array:
+        """(size,) how many a vertex sees."""
+        return np.diff(self.starts)
+
+    def row(self, i: int) -> Array:
+        """What vertex i sees."""
+        return self.columns[self.starts[i] : self.starts[i + 1]]
+
+    def rows(self) -> Array:
+        """(edges,) int32: the vertex that looks, for every edge."""
+        return np.repeat(np.arange(self.size, dtype=np.int32), self.degrees)
+
+    def reversed(self) -> Edges:
+        """Who is seen by whom."""
+        order = np.argsort(self.columns, kind="stable")
+        degrees = np.bincount(self.columns, minlength=self.size)
+        return Edges(_starts(degrees), self.rows()[order])
+
+
+def vertices(design: Design) -> int:
+    """The number of vertices of a design's graph: its tokens, and BOS before them."""
+    return design.tokens + design.bos
+
+
+def seen_by_any_head(pattern: Pattern) -> Pattern:
+    """The union of a pattern over the heads."""
+    if pattern.differs:
+        raise InvalidArgument(
+            "patterns: a mask_mod that looks at the batch row or the head, or fails; there is no "
+            "one graph of it"
+        )
+    heads = pattern.heads()
+    return pattern if len(heads) == 1 else reduce(or_, heads)
+
+
+def edges_of(pattern: Pattern, size: int) -> Edges:
+    """The edges of a pattern, in any head, for `size` vertices."""
+    pattern = seen_by_any_head(pattern)
+    mask_mod, maybe = pattern.at(size), pattern.blocks(size, _BLOCK).some_maybe.numpy()
+    zero, inside = torch.zeros((), dtype=torch.int64), np.arange(_BLOCK)
+    degrees, columns, total = np.zeros(size, dtype=np.int64), [np.zeros(0, dtype=np.int32)], 0
+    for block, open_ in enumerate(maybe):
+        first = block * _BLOCK
+        last = min(first + _BLOCK, size)
+        candidates = (np.flatnonzero(open_)[:, None] * _BLOCK + inside).ravel()
+        candidates = candidates[candidates < size]
+        i, j = torch.arange(first, last)[:, None], torch.from_numpy(candidates)[None, :]
+        mask = mask_mod(zero, zero, i, j).expand(last - first, len(candidates)).numpy()
+        many = np.count_nonzero(mask, axis=1)
+        # flat places, less where their row starts: much quicker than `nonzero` of two axes
+        place = np.flatnonzero(mask) - np.repeat(np.arange(last - first) * len(candidates), many)
+        degrees[first:last] = many
+        columns.append(candidates[place].astype(np.int32))
+        total += len(place)
+        if total > _MOST_EDGES:
+            raise InvalidArgument(
+                f"tokens={size}: the pattern {type(pattern).__name__} has more than "
+                f"{_MOST_EDGES:,} connections there; expected fewer tokens or a sparser pattern"
+            )
+    return Edges(_starts(degrees), np.concatenate(columns))
+
+
+def _starts(degrees: Array) -> Array:
+    return np.concatenate([[0], np.cumsum(degrees, dtype=np.int64)])

@@ -1,0 +1,82 @@
+"""Rooted isomorphisms, by colours and, where those leave a choice, by trying."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from anyseq.graph.edges import Array
+from anyseq.graph.relations import Relation, stable
+
+_TRIES = 400
+
+
+class GivenUp(Exception):
+    """Too many choices."""
+
+
+def find(relations: Sequence[Relation], begin: Array, i: int, other: int) -> dict[int, int] | None:
+    """An isomorphism of what reaches i onto what reaches `other` that maps i to `other`, or None.
+
+    begin: (size,) colours that it keeps.
+    """
+    ours, theirs = _closed(relations, i), _closed(relations, other)
+    if len(ours) != len(theirs):
+        return None
+    both = [one.within(ours).beside(one.within(theirs)) for one in relations]
+    colours = np.concatenate([begin[ours], begin[theirs]])
+    search = _Search(both, len(ours))
+    root = (int(np.searchsorted(ours, i)), int(np.searchsorted(theirs, other)))
+    found = search.extend(colours, root)
+    if found is None:
+        return None
+    return {int(ours[u]): int(theirs[v]) for u, v in enumerate(found)}
+
+
+def _closed(relations: Sequence[Relation], i: int) -> Array:
+    """The vertices that reach i: what it sees, what those see, and so on."""
+    inside = np.zeros(relations[0].size, dtype=bool)
+    inside[i] = True
+    while True:
+        before = inside.sum()
+        for relation in relations:
+            inside[relation.column[inside[relation.row]]] = True
+        if inside.sum() == before:
+            return np.flatnonzero(inside)
+
+
+class _Search:
+    """Two graphs of `size` vertices each, side by side."""
+
+    def __init__(self, relations: Sequence[Relation], size: int) -> None:
+        self.relations, self.size, self.left = relations, size, _TRIES
+
+    def extend(self, colours: Array, pair: tuple[int, int]) -> Array | None:
+        """(size,) the image of each vertex of the first graph, with u going to v, or None."""
+        if self.left == 0:
+            raise GivenUp
+        self.left -= 1
+        u, v = pair
+        marked = colours * 2
+        if marked[u] != marked[self.size + v]:
+            return None
+        marked[u] += 1
+        marked[self.size + v] += 1
+        marked = stable(self.relations, marked)
+        first, second = marked[: self.size], marked[self.size :]
+        if not np.array_equal(np.sort(first), np.sort(second)):
+            return None
+        numbers, counts = np.unique(first, return_counts=True)
+        if (counts == 1).all():
+            # Equal stable colours, one vertex each: what u sees is what its image sees.
+            image = np.empty(self.size, dtype=np.int64)
+            image[np.argsort(first)] = np.argsort(second)
+            return image
+        cell = numbers[counts > 1][np.argmin(counts[counts > 1])]
+        chosen = int(np.flatnonzero(first == cell)[0])
+        for candidate in np.flatnonzero(second == cell).tolist():
+            found = self.extend(marked, (chosen, candidate))
+            if found is not None:
+                return found
+        return None

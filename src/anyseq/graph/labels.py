@@ -1,0 +1,63 @@
+"""What the relative terms can see of an offset."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from anyseq.errors import InvalidArgument
+from anyseq.graph.edges import Array
+from anyseq.positions import (
+    URPE,
+    ALiBi,
+    NoPosition,
+    Place,
+    Position,
+    Rotary,
+    Shaw,
+    ToeplitzBias,
+)
+
+
+def labels(position: Position, size: int) -> tuple[Array, Array]:
+    """The bias label r and the gain label g of the offsets i-j = 1-size, ..., size-1, int64.
+
+    Rotary turns queries and keys so that scores depend on the offset: r = i-j. Shaw's label is seen
+    by the scores and by the values: r = g. A gain of URPE sees the offset itself: g = i-j.
+    """
+    offset = torch.arange(1 - size, size)
+    gain = torch.zeros_like(offset)
+    match position:
+        case URPE():
+            return labels(position.base, size)[0], offset.numpy()
+        case ToeplitzBias():
+            bias = position.label(offset)
+        case Shaw():
+            bias = gain = position.label(offset)
+        case Rotary():
+            bias = offset
+        case _ if isinstance(position, NoPosition) or position.acts_in == {Place.INPUT}:
+            bias = gain
+        case _:
+            raise InvalidArgument(
+                f"position={position!r}: it is not known what this position can see of an offset"
+            )
+    return bias.numpy(), gain.numpy()
+
+
+def base_of(position: Position) -> Position:
+    """What acts before the probability map."""
+    return position.base if isinstance(position, URPE) else position
+
+
+def geometric(position: Position) -> bool:
+    """Whether the bias is a slope times the distance, ALiBi's, and not free for every label."""
+    return isinstance(base_of(position), ALiBi)
+
+
+def start(position: Position, tokens: int, bos: bool) -> Array:
+    """(tokens + bos,) int64: the colours before the first layer. Absolute positions differ from
+    token to token; BOS differs from all."""
+    if Place.INPUT in position.acts_in:
+        return np.arange(tokens + bos)
+    return (np.arange(tokens + bos) >= bos).astype(np.int64)

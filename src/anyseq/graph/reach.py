@@ -1,0 +1,203 @@
+"""Whether every token reaches every token, and after how many layers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from anyseq.design import Design
+from anyseq.errors import InvalidArgument
+from anyseq.graph.edges import Array, Edges, edges_of, seen_by_any_head, vertices
+from anyseq.graph.spread import spread
+from anyseq.graph.toeplitz import cross
+from anyseq.graph.wanted import Wanted, grown
+
+_LISTED = 8  # pairs named as the last ones
+_MOST_TOKENS = 131_072  # for which sets of tokens, a bit per pair, fit a few gigabytes
+_PICTURE_TOKENS = 2048
+
+
+@dataclass(frozen=True, eq=False)
+class Reach:
+    """How what a token holds gets to the other tokens, residual included.
+
+    With S_k = {k} before the first layer, layer t makes S_k ∪ ∪_{j in A_k} S_j of it, where A is
+    the pattern of layer t, in any head. Token j has reached k when j is in S_k. Tokens are counted
+    without BOS; ways may lead through it.
+
+    target: "all": every token must reach every token; "causal": j must reach k only for j <= k.
+    layers: the least number of layers, counted from the start of the cycle, after which all these
+        pairs are reached; None if they never are.
+    layers_from: the same, counted from each phase of the cycle.
+    unreached: (k, j) such that token j never reaches token k.
+    last: up to 8 pairs (k, j) that are reached in the last of these layers and not before.
+    reached: the number of wanted pairs reached after 0, 1, ... layers, up to the last one that
+        adds to it; None where counting would cost too much.
+    connections: the edges of each pattern of the cycle, those of BOS included.
+    proof: "offsets" (sums of offsets), "hub" (a vertex that sees all in one layer and is seen by
+        all in the next) or "sets" (the sets S_k themselves).
+    hub: the number of that vertex in the graph, where BOS counts.
+    """
+
+    tokens: int
+    target: str
+    layers: int | None
+    layers_from: tuple[int | None, ...]
+    unreached: tuple[int, int] | None
+    last: tuple[tuple[int, int], ...]
+    reached: tuple[int, ...] | None
+    connections: tuple[int, ...]
+    proof: str
+    hub: int | None
+    design: Design = field(repr=False)
+
+    @property
+    def holds(self) -> bool:
+        """Whether all wanted pairs are reached."""
+        return self.layers is not None
+
+    def layers_per_pair(self) -> Array:
+        """(tokens, tokens) int16: the layers that token j (column) needs to reach token k (row),
+        counted from the start of the cycle; -1 if it never does."""
+        if self.tokens > _PICTURE_TOKENS:
+            raise InvalidArgument(
+                f"tokens={self.tokens}: layers per pair are listed for up to {_PICTURE_TOKENS}"
+            )
+        state = spread(_cycle(self.design), Wanted.of(self.design, self.target))
+        layers = np.full((vertices(self.design),) * 2, -1, dtype=np.int16)
+        layer = still = 0
+        while still < len(self.design.cycle):
+            layers[state.matrix() & (layers < 0)] = layer
+            still = 0 if state.advance() else still + 1
+            layer += 1
+        first = int(self.design.bos)
+        return layers[first:, first:]
+
+
+def reach(design: Design, target: str = "all") -> Reach:
+    """Which tokens reach which, and how soon."""
+    wanted = Wanted.of(design, target)
+    return _by_offsets(design, wanted) or _by_edges(design, wanted)
+
+
+def _by_offsets(design: Design, wanted: Wanted) -> Reach | None:
+    cycle = []
+    for pattern in design.cycle:
+        offsets = seen_by_any_head(pattern).offsets(wanted.size)
+        if offsets is None:
+            return None
+        cycle.append(offsets.numpy())
+    found = cross(cycle, wanted, _LISTED)
+    if found is None:
+        return None
+    lengths = wanted.size - np.abs(np.arange(1 - wanted.size, wanted.size))
+    return Reach(
+        tokens=design.tokens,
+        target=wanted.target,
+        layers=found.layers_from[0],
+        layers_from=found.layers_from,
+        unreached=found.unreached,
+        last=found.last,
+        reached=found.reached,
+        connections=tuple(int(lengths[steps].sum()) for steps in cycle),
+        proof="offsets",
+        hub=None,
+        design=design,
+    )
+
+
+def _by_edges(design: Design, wanted: Wanted) -> Reach:
+    cycle = _cycle(design)
+    hubs = [
+        _hub(edges, cycle[(phase + 1) % len(cycle)], wanted) for phase, edges in enumerate(cycle)
+    ]
+    runs = [
+        _run([*cycle[phase:], *cycle[:phase]], wanted, hub is not None)
+        for phase, hub in enumerate(hubs)
+    ]
+    first = runs[0]
+    return Reach(
+        tokens=design.tokens,
+        target=wanted.target,
+        layers=first.layers,
+        layers_from=tuple(run.layers for run in runs),
+        unreached=first.open[0] if first.layers is None else None,
+        last=first.open if first.layers else (),
+        reached=first.counts,
+        connections=tuple(edges.count for edges in cycle),
+        proof="sets" if hubs[0] is None else "hub",
+        hub=hubs[0],
+        design=design,
+    )
+
+
+@dataclass(frozen=True)
+class _Run:
+    """open: the first pairs that were missing before the last layer; or are, if layers is None."""
+
+    layers: int | None
+    open: tuple[tuple[int, int], ...]
+    counts: tuple[int, ...]
+
+
+def _run(cycle: Sequence[Edges], wanted: Wanted, hub: bool) -> _Run:
+    if hub:
+        return _run_hub(cycle[0], wanted)
+    if wanted.tokens > _MOST_TOKENS:
+        raise InvalidArgument(
+            f"tokens={wanted.tokens}: neither offsets nor a hub decide this design, and sets of "
+            f"tokens are followed for up to {_MOST_TOKENS:,}"
+        )
+    state = spread(cycle, wanted)
+    missing, counts = state.missing(_LISTED), [state.count()]
+    before: list[tuple[int, int]] = []
+    layers = still = 0
+    while missing and still < len(cycle):
+        still = 0 if state.advance() else still + 1
+        layers += 1
+        before, missing = missing, state.missing(_LISTED)
+        counts.append(state.count())
+    if missing:
+        return _Run(None, tuple(missing), grown(counts))
+    return _Run(layers, tuple(before), grown(counts))
+
+
+def _run_hub(edges: Edges, wanted: Wanted) -> _Run:
+    """With a hub two layers are enough; one is if and only if the first pattern, with every token
+    itself, has all wanted pairs."""
+    rows, columns = edges.rows(), edges.columns
+    real = (rows >= wanted.bos) & (columns >= wanted.bos) & (rows != columns)
+    if wanted.target == "causal":
+        real &= columns < rows
+    counts = [wanted.tokens, wanted.tokens + int(np.count_nonzero(real)), wanted.pairs]
+    layers = next(layer for layer, count in enumerate(counts) if count == wanted.pairs)
+    missing: list[tuple[int, int]] = []
+    everybody = np.arange(wanted.bos, wanted.size)
+    for k in everybody.tolist():
+        if layers == 0 or len(missing) == _LISTED:
+            break
+        seen = np.append(edges.row(k), k) if layers == 2 else np.array([k])
+        asked = everybody if wanted.target == "all" else everybody[: k + 1 - wanted.bos]
+        open_ = np.setdiff1d(asked, seen)[: _LISTED - len(missing)]
+        missing += wanted.token_pairs(np.full(len(open_), k), open_)
+    return _Run(layers, tuple(missing), grown(counts))
+
+
+def _hub(first: Edges, second: Edges, wanted: Wanted) -> int | None:
+    """A vertex that sees every token in the first pattern and is seen by every token in the second;
+    a token holds its own content anyway."""
+    near = wanted.tokens - 1
+    popular = np.bincount(second.columns, minlength=wanted.size) >= near
+    spare = [0] if wanted.bos else []
+    for hub in np.flatnonzero((first.degrees >= near) & popular).tolist():
+        seen, seers = first.row(hub), second.rows()[second.columns == hub]
+        sides = (np.union1d(side, [*spare, hub]) for side in (seen, seers))
+        if all(len(side) == wanted.size for side in sides):
+            return hub
+    return None
+
+
+def _cycle(design: Design) -> list[Edges]:
+    return [edges_of(pattern, vertices(design)) for pattern in design.cycle]

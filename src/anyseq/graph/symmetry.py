@@ -1,0 +1,117 @@
+"""Places that look alike when all tokens differ: what obstructs a design in L^p.
+
+Let R_i be the vertices that reach i. A *rooted isomorphism* (R_i, i) -> (R_i', i') maps what each u
+of R_i sees, in every pattern and head, onto what its image sees, and keeps starting colours, gain
+labels and bias labels; the latter up to what the probability map cannot see (`relaxed`). A design
+is *rigid* if there is none between two different tokens. If all tokens reach each other that says
+that the identity is the only automorphism.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from anyseq.design import Design
+from anyseq.graph.edges import Array, Edges, edges_of, vertices
+from anyseq.graph.isomorphism import GivenUp, find
+from anyseq.graph.labels import geometric, labels, start
+from anyseq.graph.relations import Relation, stable
+
+
+@dataclass(frozen=True, eq=False)
+class Symmetry:
+    """rigid: whether no two places look alike; None if the search was given up.
+
+    image: (tokens,) where a token goes, -1 where the isomorphism says nothing. root: (i, i') if it
+    is only a rooted isomorphism; None if it is an automorphism of the whole design.
+    kind: "permutations" (all of them), "reversal", "rotation", "other", or "" if rigid.
+    """
+
+    rigid: bool | None
+    image: tuple[int, ...] | None = None
+    root: tuple[int, int] | None = None
+    kind: str = ""
+
+
+def symmetry(design: Design, target: str = "all") -> Symmetry:
+    """Whether two places look alike; all wanted pairs of tokens are supposed to meet."""
+    relations = _relations(design)
+    begin = start(design.position, design.tokens, design.bos)
+    colours = stable(relations, begin)
+    bos, real = int(design.bos), colours[design.bos :]
+    if len(np.unique(real)) == len(real):
+        return Symmetry(True)
+    if target == "all":
+        for kind, image in _usual(relations, design):
+            return Symmetry(False, tuple(image.tolist()), kind=kind)
+    try:
+        for i, other in _pairs(real):
+            found = find(relations, begin, i + bos, other + bos)
+            if found is None:
+                continue
+            places = np.full(design.tokens, -1)
+            for u, v in found.items():
+                if u >= bos:
+                    places[u - bos] = v - bos
+            whole = target == "all" and bool((places >= 0).all())
+            root = None if whole else (i, other)
+            return Symmetry(False, tuple(places.tolist()), root, "other")
+    except GivenUp:
+        return Symmetry(None)
+    return Symmetry(True)
+
+
+def _relations(design: Design) -> list[Relation]:
+    """One for each head of each pattern."""
+    size = vertices(design)
+    bias, gain = labels(design.position, size)
+    heads = dict.fromkeys(head for pattern in design.cycle for head in pattern.heads())
+    return [_relaxed(edges_of(head, size), bias, gain, design) for head in heads]
+
+
+def _relaxed(edges: Edges, bias: Array, gain: Array, design: Design) -> Relation:
+    """Edges labelled by what can be seen of r and g.
+
+    A common factor of all weights of a row is lost in normalisation: ALiBi's distances count from
+    the nearest key on, and a free label that all keys of a row share says nothing. A sink is beside
+    them and brings the factor back.
+    """
+    row, column = edges.rows().astype(np.int64), edges.columns.astype(np.int64)
+    offset = row - column + edges.size - 1
+    r, g = bias[offset], gain[offset]
+    if len(r) and not design.sinks:
+        starts = edges.starts[:-1][edges.degrees > 0]
+        low = np.repeat(np.minimum.reduceat(r, starts), edges.degrees[edges.degrees > 0])
+        high = np.repeat(np.maximum.reduceat(r, starts), edges.degrees[edges.degrees > 0])
+        r = r - low if geometric(design.position) else np.where(low == high, bias.min() - 1, r)
+    span = gain.max() - gain.min() + 1
+    return Relation(edges.size, row, column, (r - bias.min() + 1) * span + g - gain.min())
+
+
+def _usual(relations: Sequence[Relation], design: Design) -> Iterator[tuple[str, Array]]:
+    """The automorphisms with names, as permutations of the tokens."""
+    n, bos = design.tokens, int(design.bos)
+    index = np.arange(n)
+    swap = index.copy()
+    swap[:2] = [1, 0]
+    turn, back = (index + 1) % n, n - 1 - index
+
+    def keeps(image: Array) -> bool:
+        whole = np.concatenate([np.arange(bos), image + bos])
+        return all(relation.keeps(whole) for relation in relations)
+
+    if keeps(turn):
+        # a rotation and one exchange of neighbours generate all permutations
+        yield ("permutations" if keeps(swap) else "rotation"), turn
+    elif keeps(back):
+        yield "reversal", back
+
+
+def _pairs(colours: Array) -> Iterator[tuple[int, int]]:
+    """Two tokens of one colour, in every way."""
+    for colour in np.unique(colours):
+        members = np.flatnonzero(colours == colour).tolist()
+        yield from ((i, other) for place, i in enumerate(members) for other in members[place + 1 :])

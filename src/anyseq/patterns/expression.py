@@ -1,0 +1,104 @@
+"""Patterns as people write them: "window(64) | global(0)"."""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import fields
+from typing import Any
+
+from anyseq.errors import AnyseqError, InvalidArgument
+from anyseq.patterns.algebra import Complement, Intersection, Union
+from anyseq.patterns.factored import Blocks, Fixed, Strided, Summary
+from anyseq.patterns.hubs import Global, Longformer, Ring, Star
+from anyseq.patterns.offsets import Causal, Dilated, Full, LogSparse, Residue, Window
+from anyseq.patterns.pattern import Pattern
+from anyseq.patterns.per_head import PerHead
+from anyseq.patterns.random import BigBird, Random
+
+_NAMES: dict[str, type[Pattern]] = {
+    cls.__name__.lower(): cls
+    for cls in (
+        BigBird, Blocks, Causal, Dilated, Fixed, Full, Global, LogSparse, Longformer, PerHead,
+        Random, Residue, Ring, Star, Strided, Summary, Window,
+    )
+}  # fmt: skip
+
+
+def parse_pattern(text: str) -> Pattern:
+    """The pattern behind an expression of names, whole numbers, |, & and ~.
+
+    Names are those of the classes, in any case: "causal & window(128)", "longformer(64)",
+    "~window(2)", "global(0, -1)". Nothing of it is executed.
+    """
+    try:
+        # "global" alone is a word of Python's own
+        return _pattern(ast.parse(re.sub(r"\bglobal\b", "Global", text.strip()), mode="eval").body)
+    except SyntaxError:
+        raise InvalidArgument(
+            f'pattern {text!r} cannot be read: expected something like "window(64) | global(0)"'
+        ) from None
+    except (AnyseqError, TypeError) as problem:
+        raise InvalidArgument(f"pattern {text!r}: {problem}") from None
+
+
+def pattern_text(pattern: Pattern) -> str:
+    """The expression that `parse_pattern` reads; a pattern that has none, as Python shows it."""
+    match pattern:
+        case Union(parts):
+            return " | ".join(map(pattern_text, parts))
+        case Intersection(parts):
+            return " & ".join(map(_in_brackets, parts))
+        case Complement(part):
+            return f"~{_in_brackets(part)}"
+        case Global(tokens):
+            return f"global({', '.join(map(str, tokens))})"
+        case PerHead(parts):
+            return f"perhead({', '.join(map(pattern_text, parts))})"
+    name = type(pattern).__name__.lower()
+    if name not in _NAMES:
+        return repr(pattern)
+    values = ", ".join(str(getattr(pattern, field.name)) for field in fields(pattern))  # type: ignore[arg-type]
+    return f"{name}({values})" if values else name
+
+
+def _in_brackets(pattern: Pattern) -> str:
+    text = pattern_text(pattern)
+    return f"({text})" if isinstance(pattern, Union | Intersection) else text
+
+
+def _pattern(node: ast.expr) -> Pattern:
+    match node:
+        case ast.BinOp(left, ast.BitOr(), right):
+            return _pattern(left) | _pattern(right)
+        case ast.BinOp(left, ast.BitAnd(), right):
+            return _pattern(left) & _pattern(right)
+        case ast.UnaryOp(ast.Invert(), operand):
+            return ~_pattern(operand)
+        case ast.Name(name):
+            return _named(name)()
+        case ast.Call(ast.Name(name), arguments, keywords):
+            cls = _named(name)
+            values = [_value(argument) for argument in arguments]
+            if cls is Global:
+                values = values if values and isinstance(values[0], tuple) else [tuple(values)]
+            return cls(*values, **{str(item.arg): _value(item.value) for item in keywords})
+    raise InvalidArgument(f"{ast.unparse(node)!r} is no pattern")
+
+
+def _value(node: ast.expr) -> Any:
+    match node:
+        case ast.Constant(int() as value) if not isinstance(value, bool):
+            return value
+        case ast.UnaryOp(ast.USub(), ast.Constant(int() as value)):
+            return -value
+        case ast.Tuple(elements):
+            return tuple(_value(element) for element in elements)
+    return _pattern(node)
+
+
+def _named(name: str) -> type[Pattern]:
+    key = name.lower().replace("_", "")
+    if key not in _NAMES:
+        raise InvalidArgument(f"{name} is unknown; there are {', '.join(sorted(_NAMES))}")
+    return _NAMES[key]

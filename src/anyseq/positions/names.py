@@ -1,0 +1,42 @@
+"""Position encodings by name."""
+
+from __future__ import annotations
+
+from anyseq.errors import InvalidArgument
+from anyseq.positions.absolute import Absolute, Sinusoidal
+from anyseq.positions.position import NoPosition, Position
+from anyseq.positions.query_key import Rotary, Shaw
+from anyseq.positions.relative import ALiBi, RelativeBias, T5Bias
+from anyseq.positions.urpe import URPE
+
+_NAMES: dict[str, type[Position]] = {
+    "none": NoPosition,
+    "absolute": Absolute,
+    "sinusoidal": Sinusoidal,
+    "rope": Rotary,
+    "rotary": Rotary,
+    "alibi": ALiBi,
+    "t5": T5Bias,
+    "relative": RelativeBias,
+    "shaw": Shaw,
+    "urpe": URPE,
+}
+
+
+def position_text(position: Position) -> str:
+    """The name that `parse_position` reads, or the encoding as Python shows it."""
+    if isinstance(position, URPE) and position.shared:
+        base = position_text(position.base)
+        return "urpe" if base == "relative" else f"urpe({base})"
+    return next((name for name, cls in _NAMES.items() if position == cls()), repr(position))
+
+
+def parse_position(text: str) -> Position:
+    """The encoding of that name, with its usual settings; "urpe(rope)" is URPE around RoPE."""
+    name = text.strip().lower()
+    if name.startswith("urpe(") and name.endswith(")"):
+        return URPE(parse_position(name[5:-1]))
+    if name not in _NAMES:
+        known = ", ".join(_NAMES)
+        raise InvalidArgument(f"position {text!r}: expected one of {known}, or urpe(one of them)")
+    return _NAMES[name]()
