@@ -59,4 +59,4 @@ class MissingExtra(AnyseqError, ImportError):
 
 
 class UnsupportedModel(AnyseqError, ValueError):
-    """A Hugging Face model on which a pattern or gain would not do what was asked."""
+    """A Hugging Face model or config that cannot be changed, read or probed as was asked."""

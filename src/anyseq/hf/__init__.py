@@ -1,4 +1,4 @@
-"""Hugging Face: put a pattern and a URPE gain on a loaded model."""
+"""Hugging Face: put a pattern and a URPE gain on a loaded model; read a config as a Design."""
 
 from importlib.util import find_spec
 
@@ -8,5 +8,6 @@ if find_spec("transformers") is None:
     raise MissingExtra('anyseq.hf needs transformers: pip install "anyseq[hf]"')
 
 from anyseq.hf.attach import restore, use
+from anyseq.hf.read import Reading, read_config
 
-__all__ = ["restore", "use"]
+__all__ = ["Reading", "read_config", "restore", "use"]
