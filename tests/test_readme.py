@@ -33,7 +33,7 @@ def test_examples_run_as_they_stand(code: str, tmp_path: Path) -> None:
 
 
 def test_there_is_an_example_per_user() -> None:
-    assert len(blocks("python")) == 5
+    assert len(blocks("python")) == 6
 
 
 @pytest.mark.parametrize("session", blocks("console"))

@@ -47,6 +47,7 @@ from anyseq.positions import (
     Toeplitz,
 )
 from anyseq.probability import Entmax15, Hardmax, ProbMap, Softmax, Sparsemax, TopK
+from anyseq.verdicts import Certificate, Finding, Fix, Verdict, Witness, check
 
 if TYPE_CHECKING:
     from anyseq import hf
@@ -63,11 +64,14 @@ __all__ = [
     "BigBird",
     "Blocks",
     "Causal",
+    "Certificate",
     "Design",
     "Dilated",
     "Documents",
     "Entmax15",
     "ErrorReport",
+    "Finding",
+    "Fix",
     "Fixed",
     "FromMask",
     "Full",
@@ -94,10 +98,13 @@ __all__ = [
     "Term",
     "Toeplitz",
     "TopK",
+    "Verdict",
     "Window",
+    "Witness",
     "approximate",
     "attention",
     "attention_plan",
+    "check",
     "errors",
     "functions",
     "hf",

@@ -77,7 +77,9 @@ def test_refusals_say_what_stands_in_the_way(
     if not plan.recipes:
         with pytest.raises(CannotApproximate, match="no construction meets tol") as caught:
             plan.choose("auto")
-        assert len(caught.value.reasons) == 2
+        refuted = aq.check(design, norm="lp").universal is False
+        assert len(caught.value.reasons) == 2 + refuted
+        assert ("not every f can be expressed" in caught.value.reasons[0]) == refuted
 
 
 def test_a_tolerance_below_rounding_says_so() -> None:

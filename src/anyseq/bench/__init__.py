@@ -1,6 +1,7 @@
 """Measurements. Ratios are taken in one run, alternating, with the median."""
 
 from anyseq.bench.attention import bench_attention
+from anyseq.bench.check import bench_check
 from anyseq.bench.construct import bench_construct
 
-__all__ = ["bench_attention", "bench_construct"]
+__all__ = ["bench_attention", "bench_check", "bench_construct"]

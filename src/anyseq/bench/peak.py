@@ -5,17 +5,15 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from pathlib import Path
 from statistics import median
 from typing import Any
 
 import torch
 
 from anyseq.bench.contestants import Run, anyseq_operator, urpe
+from anyseq.bench.memory import extra_bytes
 from anyseq.bench.timing import seconds
 from anyseq.patterns import pattern_from_dict
-
-_STATUS, _RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 
 def peak(case: dict[str, Any], threads: int) -> dict[str, float]:
@@ -37,19 +35,11 @@ def _build(case: dict[str, Any]) -> Run:
     return anyseq_operator(pattern_from_dict(case["pattern"]), backend, case["tokens"])
 
 
-def _kilobytes(field: str) -> int:
-    line = next(line for line in _STATUS.read_text().splitlines() if line.startswith(field))
-    return int(line.split()[1])
-
-
 def measure(case: dict[str, Any]) -> dict[str, float]:
     """The same in this process, whose memory may hold what others left."""
     run = _build(case)
     work, rounds = (run.infer, 15) if "forward" in case else (run.train, 3)
-    _RESET.write_text("5")  # the high-water mark starts again here
-    before = _kilobytes("VmRSS")
-    work()
-    extra = 1024 * (_kilobytes("VmHWM") - before)
+    extra = extra_bytes(work)
     return {"seconds": median(seconds(work) for _ in range(rounds)), "extra_bytes": extra}
 
 

@@ -7,19 +7,20 @@ from pathlib import Path
 from typing import Any, Literal
 
 from anyseq.base import write_text
-from anyseq.bench import bench_attention, bench_construct
-from anyseq.cli.bench_text import attention_text, construct_text
+from anyseq.bench import bench_attention, bench_check, bench_construct
+from anyseq.cli.bench_text import attention_text, check_text, construct_text
 from anyseq.cli.terminal import progress_bar, say, say_json
 from anyseq.errors import FileProblem
 
 _BENCHES = {
     "construct": (bench_construct, construct_text),
     "attention": (bench_attention, attention_text),
+    "check": (bench_check, check_text),
 }
 
 
 def bench(
-    what: Literal["construct", "attention"],
+    what: Literal["construct", "attention", "check"],
     /,
     *,
     json: bool = False,
@@ -34,21 +35,23 @@ def bench(
         construct: building, saving, loading and evaluating constructed networks.
         attention: patterns and positions beside torch and, if they are installed
         (pip install "anyseq[bench]"), Hugging Face and local-attention. Some minutes.
+        check: what a verdict costs, against the number of tokens.
     json
         Print JSON.
     into
         A text file, such as README.md, whose lines between `<!-- bench construct -->` (or
-        attention) and `<!-- end -->` are replaced by the figures.
+        attention, or check) and `<!-- end -->` are replaced by the figures.
     out
-        attention: a folder for attention.json and attention.png; bench-attention unless given.
+        attention and check: a folder for their JSON and picture; bench-attention or bench-check
+        unless given.
     """
     if into is not None:
         _replace_block(into, what, None)
     measure, text_of = _BENCHES[what]
     with progress_bar() as progress:
         figures = measure(progress)
-    if what == "attention":
-        _write(figures, out or Path("bench-attention"))
+    if what != "construct":
+        _write(what, figures, out or Path(f"bench-{what}"))
     if json:
         say_json(figures)
     else:
@@ -57,16 +60,18 @@ def bench(
         _replace_block(into, what, text_of(figures))
 
 
-def _write(figures: dict[str, Any], folder: Path) -> None:
+def _write(what: str, figures: dict[str, Any], folder: Path) -> None:
     from anyseq.pictures.bench import bench_figure
+    from anyseq.pictures.bench_check import bench_check_figure
     from anyseq.pictures.style import save
 
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as problem:
         raise FileProblem(f"--out {folder} cannot be made: {problem}") from problem
-    write_text(folder / "attention.json", json_format.dumps(figures, indent=2))
-    save(bench_figure(figures), folder / "attention.png")
+    draw = bench_figure if what == "attention" else bench_check_figure
+    write_text(folder / f"{what}.json", json_format.dumps(figures, indent=2))
+    save(draw(figures), folder / f"{what}.png")
 
 
 def _replace_block(file: Path, what: str, text: str | None) -> None:

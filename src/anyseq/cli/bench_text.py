@@ -30,6 +30,22 @@ def attention_text(figures: dict[str, Any]) -> str:
     )
 
 
+def check_text(figures: dict[str, Any]) -> str:
+    answers = {True: "yes", False: "no", None: "unknown"}
+    rows = [
+        (
+            f"{row['pattern']}, {row['tokens']:,} tokens",
+            answers[row["universal"]],
+            "-" if row["layers"] is None else f"{row['layers']:,}",
+            answers[row["path"]] if row["pattern"] == "arbitrary mask" else "",
+            time(row["seconds"]),
+            f"{row['extra_bytes'] / 1e6:,.0f} MB",
+        )
+        for row in figures["verdicts"]
+    ]
+    return table(("verdict", "universal", "s", "path", "time", "extra memory"), rows)
+
+
 def _training(figures: dict[str, Any]) -> str:
     rows, pattern = [], ""
     for row in figures["training"]:

@@ -1,4 +1,4 @@
-"""`anyseq ...`: exit 0 ok, 2 bad input with one clear line."""
+"""`anyseq ...`: exit 0 ok, 1 a "no" that was asked about, 2 bad input with one clear line."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from cyclopts import App, CycloptsError
 import anyseq
 from anyseq.cli.approximate import approximate
 from anyseq.cli.bench import bench
+from anyseq.cli.check import check
 from anyseq.cli.demo import demo
 from anyseq.cli.plan import plan
 from anyseq.cli.show import show
@@ -22,6 +23,7 @@ app = App(
     suppress_keyboard_interrupt=False,
 )
 app.command(demo)
+app.command(check)
 app.command(plan)
 app.command(approximate)
 app.command(show)

@@ -6,6 +6,7 @@ import importlib
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from anyseq.base import at_least_one, one_of
 from anyseq.construct.functions import FUNCTIONS
@@ -30,21 +31,26 @@ def find_function(name: str, tokens: int, features: int) -> Named:
     if name in FUNCTIONS:
         example = FUNCTIONS[name]
         return Named(example, example.lipschitz(tokens, features))
-    module_name, _, attribute = name.partition(":")
-    if not attribute:
+    if ":" not in name:
         raise InvalidArgument(
             f"--function {name}: expected {', '.join(FUNCTIONS)}, or module:callable of your own"
         )
+    found = imported("--function", name)
+    if not callable(found):
+        raise InvalidArgument(f"--function {name}: it is not callable")
+    return Named(found, None)
+
+
+def imported(option: str, name: str) -> Any:
+    """What module:attribute stands for; the current folder is looked into, too."""
+    module_name, _, attribute = name.partition(":")
     if str(Path.cwd()) not in sys.path:
         sys.path.insert(0, str(Path.cwd()))
     try:
-        found = getattr(importlib.import_module(module_name), attribute)
+        return getattr(importlib.import_module(module_name), attribute)
     except (Exception, SystemExit) as problem:  # a user's module may do anything
         reason = f"{type(problem).__name__}: {problem}"
-        raise InvalidArgument(f"--function {name} cannot be imported: {reason}") from problem
-    if not callable(found):
-        raise InvalidArgument(f"--function {name}: {attribute} is not callable")
-    return Named(found, None)
+        raise InvalidArgument(f"{option} {name} cannot be imported: {reason}") from problem
 
 
 def make_design(tokens: int, position: str) -> Design:

@@ -13,6 +13,7 @@ from anyseq.design import Design
 from anyseq.errors import CannotApproximate, InvalidArgument
 from anyseq.patterns import Full
 from anyseq.probability import Softmax
+from anyseq.verdicts import check
 
 DEFAULT_BUDGET = 100_000_000
 """Parameters: 0.8 GB of float64."""
@@ -40,10 +41,14 @@ class Plan:
         for recipe in self.recipes:
             if method in ("auto", recipe.method):
                 return recipe
-        reasons = {name: why for name, why in self.refused.items() if method in ("auto", name)}
+        reasons = [
+            f"{name}: {why}" for name, why in self.refused.items() if method in ("auto", name)
+        ]
+        verdict = check(self.ask.design, norm=self.ask.norm)
+        if verdict.universal is False:
+            reasons.insert(0, f"not every f can be expressed by this design. {verdict.witness}")
         raise CannotApproximate(
-            f"no construction meets tol={self.ask.tol:g} in {norm_name(self.ask)}",
-            [f"{name}: {why}" for name, why in reasons.items()],
+            f"no construction meets tol={self.ask.tol:g} in {norm_name(self.ask)}", reasons
         )
 
     def rows(self) -> list[dict[str, Any]]:

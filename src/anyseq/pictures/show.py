@@ -10,9 +10,11 @@ from matplotlib.figure import Figure
 from anyseq.construct import Approximation
 from anyseq.construct.contextual import Contextual
 from anyseq.errors import InvalidArgument
+from anyseq.graph import Reach
 from anyseq.patterns import Pattern
 from anyseq.pictures.contextual import contextual_figure
 from anyseq.pictures.pattern import pattern_figure
+from anyseq.pictures.reach import reach_figure
 from anyseq.pictures.slice import slice_figure
 
 
@@ -23,11 +25,15 @@ def show(thing: Any, *arguments: Any, **options: Any) -> Figure:
     Approximation: T along a line through its worst input, with the proved band, and the target if
         you pass it: show(result, f=f).
     Pattern: who looks at whom among n tokens: show(pattern, tokens=16).
+    Reach, a verdict's: how many layers each pair of tokens needs: show(verdict.reach).
     """
     kind = type(thing).__name__
-    raise InvalidArgument(f"show: no picture of {kind}; expected an Approximation or a Pattern")
+    raise InvalidArgument(
+        f"show: no picture of {kind}; expected an Approximation, a Pattern or a Reach"
+    )
 
 
 show.register(Approximation, slice_figure)
 show.register(Contextual, contextual_figure)
 show.register(Pattern, pattern_figure)
+show.register(Reach, reach_figure)

@@ -1,0 +1,47 @@
+"""A verdict on one screen."""
+
+from __future__ import annotations
+
+import textwrap
+
+from anyseq.verdicts import ANSWERS, Verdict
+
+_WIDTH = 80
+
+
+def verdict_text(verdict: Verdict) -> str:
+    """Answer, findings, witness or certificate, repairs, and the other norms and targets."""
+    kinds = {"all": "every function", "causal": "every causal function",
+             "equivariant": "every equivariant function"}  # fmt: skip
+    answer = {
+        True: "YES: it can express",
+        False: "NO: it cannot express",
+        None: "UNKNOWN: whether it can express",
+    }[verdict.universal]
+    norm = "sup norm" if verdict.norm == "sup" else "L^p"
+    lines = [
+        *_wrapped("", verdict.subject),
+        "",
+        *_wrapped("", f"{answer} {kinds[verdict.target]} in {norm}: {verdict.reason}."),
+        "",
+    ]
+    for one in verdict.findings:
+        lines += _wrapped(f"  {ANSWERS[one.holds]:<8}", f"{one.rule}: {one.saw} [{one.theorem}]")
+    if verdict.witness is not None:
+        lines += ["", *_wrapped("  witness ", str(verdict.witness))]
+    if verdict.certificate is not None:
+        lines += ["", *_wrapped("  proof   ", str(verdict.certificate))]
+    if verdict.fixes:
+        lines.append("")
+    for fix in verdict.fixes:
+        cost = f"{fix.connections:+,} connections a layer, {fix.parameters}"
+        lines += _wrapped("  repair  ", f"{fix.change} ({cost})")
+    lines += ["", textwrap.indent(verdict.table(), "  ")]
+    return "\n".join(lines)
+
+
+def _wrapped(start: str, text: str) -> list[str]:
+    return textwrap.wrap(
+        text, _WIDTH, initial_indent=start, subsequent_indent=" " * len(start),
+        break_long_words=False, break_on_hyphens=False,
+    )  # fmt: skip

@@ -1,0 +1,43 @@
+"""How many layers each pair of tokens needs."""
+
+from __future__ import annotations
+
+import numpy as np
+from matplotlib.colors import BoundaryNorm
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from anyseq.graph import Reach
+from anyseq.pictures.style import figure
+
+
+def reach_figure(reach: Reach) -> Figure:
+    """Row k, column j: the layers after which token k has heard of token j; blank is never."""
+    layers = reach.layers_per_pair().astype(float)
+    layers[layers < 0] = np.nan
+    made, (panel,) = figure(1)
+    most = max(1, int(np.nanmax(layers)))
+    colours = _colours(most)
+    image = panel.imshow(
+        layers, cmap=colours, norm=BoundaryNorm(np.arange(most + 2) - 0.5, colours.N)
+    )
+    for axis in (panel.xaxis, panel.yaxis):
+        axis.set_major_locator(MaxNLocator(integer=True))
+    panel.set_xlabel("hears of token j")
+    panel.set_ylabel("token k")
+    bar = made.colorbar(image, ax=panel, shrink=0.8)
+    bar.set_label("layers needed")
+    bar.ax.yaxis.set_major_locator(MaxNLocator(nbins=8, integer=True))
+    bar.ax.minorticks_off()
+    if reach.layers is None:
+        title = "some pairs never meet"
+    else:
+        title = f"all pairs meet within {reach.layers} layers"
+    panel.set_title(title, fontsize=10)
+    return made
+
+
+def _colours(most: int):  # type: ignore[no-untyped-def]
+    from matplotlib import colormaps
+
+    return colormaps["viridis_r"].resampled(most + 1).with_extremes(bad="#f1f1f4")

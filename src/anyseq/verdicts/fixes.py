@@ -1,0 +1,128 @@
+"""The cheapest changes that make a design universal, each checked before it is offered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from math import ceil
+from typing import Any
+
+from anyseq.design import Design
+from anyseq.graph import reach
+from anyseq.patterns import Composite, Global, Intersection, Pattern, Union, Window
+from anyseq.positions import URPE, Absolute, Place
+from anyseq.verdicts.verdict import Fix, Verdict
+
+_OFFERED = 5  # so many at most
+
+Check = Callable[[Design, str, str], Verdict]
+
+
+@dataclass(frozen=True)
+class _Change:
+    """Something to do to a design. rank: cheaper first, among changes that cost no connections."""
+
+    says: str
+    parameters: str
+    rank: int
+    fields: dict[str, Any]
+
+
+def fixes(design: Design, norm: str, target: str, check: Check) -> tuple[Fix, ...]:
+    """The changes that make the design universal, those with the fewest new connections first.
+
+    One change at a time; only if none is enough, a change of who sees whom together with one of
+    what tokens know.
+    """
+    connecting = list(_connecting(design, norm, target, check))
+    knowing = [*_knowing(design), *_other(design)]
+    alone = [(change,) for change in (*connecting, *knowing)]
+    found = _that_work(design, norm, target, check, alone)
+    if not found:
+        pairs = list(product(connecting, knowing))
+        found = _that_work(design, norm, target, check, pairs)
+    return tuple(found[:_OFFERED])
+
+
+def _that_work(
+    design: Design, norm: str, target: str, check: Check, changes: Sequence[tuple[_Change, ...]]
+) -> list[Fix]:
+    before = max(reach(design).connections)
+    found: list[tuple[int, int, Fix]] = []
+    for parts in changes:
+        fields = {name: value for part in parts for name, value in part.fields.items()}
+        changed = replace(design, **fields)
+        if changed == design or not check(changed, norm, target).universal:
+            continue
+        connections = max(reach(changed).connections) - before
+        says = " and ".join(part.says for part in parts)
+        costs = [part.parameters for part in parts if part.parameters]
+        fix = Fix(says, changed, connections, "; ".join(costs) or "no new parameters")
+        found.append((connections, sum(part.rank for part in parts), fix))
+    return [fix for _, _, fix in sorted(found, key=lambda one: one[:2])]
+
+
+def _connecting(design: Design, norm: str, target: str, check: Check) -> Iterator[_Change]:
+    """Changes of who sees whom, and of depth."""
+    if design.depth is not None:
+        proof = check(replace(design, depth=None), norm, target).certificate
+        if proof is not None and proof.kind == "gather":
+            depth = max(1, proof.rounds + proof.layers)
+            more = depth - design.depth
+            yield _Change(f"make it {depth} layers deep", f"{more} more layers", 5,
+                          {"depth": depth})  # fmt: skip
+    if design.tokens == 1:
+        return
+    if target != "causal":
+        cycle = tuple(pattern | Global((0,)) for pattern in design.cycle)
+        yield _Change("make token 0 global in every layer", "", 1, {"patterns": cycle})
+        second = (*design.cycle, Global((0,)) | Window(1))
+        yield _Change("alternate with a layer of window(1) | global(0)", "", 2,
+                      {"patterns": second})  # fmt: skip
+    depth = design.depth or 1
+    for radius in sorted({ceil((design.tokens - 1) / depth), 1}):
+        widened = tuple(_widened(pattern, radius) for pattern in design.cycle)
+        if widened != design.cycle:
+            yield _Change(f"widen the window to {radius}", "", 3, {"patterns": widened})
+
+
+def _knowing(design: Design) -> Iterator[_Change]:
+    """Changes of what tokens know of their places."""
+    if Place.INPUT not in design.position.acts_in:
+        yield _Change(
+            "add absolute positions",
+            f"{design.tokens:,} vectors of the model's width",
+            3,
+            {"position": Absolute()},
+        )
+    if Place.GAIN not in design.position.acts_in:
+        yield _Change(
+            "add URPE gains",
+            f"{2 * (design.tokens + design.bos) - 1:,} numbers a head, shared by the layers",
+            2,
+            {"position": URPE(design.position)},
+        )
+    if not design.bos and all(pattern.natural_length is None for pattern in design.cycle):
+        yield _Change("prepend a BOS token", "1 vector of the model's width", 1, {"bos": True})
+
+
+def _other(design: Design) -> Iterator[_Change]:
+    """Changes of the rest of a block."""
+    if not design.feedforward:
+        yield _Change("add feed-forward layers", "a feed-forward layer a block", 1,
+                      {"feedforward": True})  # fmt: skip
+    if design.final_norm is not None:
+        yield _Change("drop the final norm, or put a linear layer after it",
+                      "", 1, {"final_norm": None})  # fmt: skip
+
+
+def _widened(pattern: Pattern, radius: int) -> Pattern:
+    """The same with every window in it at least that wide."""
+    if isinstance(pattern, Window):
+        return Window(max(radius, pattern.radius))
+    if isinstance(pattern, Union | Intersection):
+        return type(pattern)(tuple(_widened(part, radius) for part in pattern.parts))
+    if isinstance(pattern, Composite) and hasattr(pattern, "radius"):
+        return replace(pattern, radius=max(radius, pattern.radius))  # type: ignore[type-var]
+    return pattern

@@ -1,0 +1,198 @@
+"""Verdicts on real things: Hugging Face configs and models, torch modules."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import torch
+
+from anyseq.base import at_least_one
+from anyseq.design import Design
+from anyseq.errors import InvalidArgument, UnsupportedModel
+from anyseq.nn import Attention, Transformer
+from anyseq.patterns import Causal
+from anyseq.verdicts import seen
+from anyseq.verdicts.probes import Probe, probe
+from anyseq.verdicts.running import Function, as_function, is_hugging_face
+from anyseq.verdicts.verdict import Finding, Verdict
+
+_TOKENS = 16
+_PROBED = 256  # tokens; the probe runs as many sequences of that many tokens at once
+
+
+@dataclass(frozen=True, eq=False)
+class _Subject:
+    """What there is to judge, for so many tokens.
+
+    design: what its description says, if that could be read. unsure: why a True for the design
+        would not be one for the subject, or why there is no design. findings: what was read.
+    function, probe: the model, and what was seen of it.
+    """
+
+    name: str
+    tokens: int
+    design: Design | None
+    unsure: tuple[str, ...]
+    findings: tuple[Finding, ...]
+    function: Function | None = None
+    probe: Probe | None = None
+
+
+def check_model(what: Any, *, norm: str, target: str, tokens: int | None) -> Verdict:
+    """The verdict on a Hugging Face config (also as a dictionary or the path of its file), a
+    Hugging Face model, an anyseq.nn.Transformer or any torch module.
+
+    What a description says is judged by the rules for designs, which hold for all weights. A model
+    is also probed, with its own weights and with random ones. If it does what no network of its
+    design does, the design is not used. If a probe fails in every trial the answer is False, with
+    a witness on that very model: its error is measured, and nothing is said of weights that were
+    not tried. If all probes pass, the answer is None, unless the rules prove more.
+
+    tokens: the length; 16 unless given, or that of the design.
+    """
+    if tokens is not None:
+        at_least_one("tokens", tokens)
+    read = _of_module if isinstance(what, torch.nn.Module) else _of_config
+    return _answer(read(what, tokens), norm, target)
+
+
+def _of_config(config: Any, tokens: int | None) -> _Subject:
+    from anyseq.hf import read_config  # transformers is an extra, and slow to import
+
+    reading = read_config(config, tokens)
+    found = tuple(Finding("config", True, fact, "as read") for fact in reading.facts)
+    return _Subject(reading.subject, reading.tokens, reading.design, reading.unsure, found)
+
+
+def _of_module(module: torch.nn.Module, tokens: int | None) -> _Subject:
+    if isinstance(module, Transformer):
+        subject = _of_transformer(module, tokens)
+    elif is_hugging_face(module):
+        subject = _of_hugging_face(module, tokens)
+    else:
+        subject = _undescribed(module, tokens, "it is not a model whose design is known")
+    subject = replace(subject, name=f"{subject.name}, {subject.tokens} tokens")
+    if subject.tokens > _PROBED:
+        saw = f"{subject.tokens} tokens are too many for it: up to {_PROBED}"
+        unseen = Finding("probe", None, saw, "not run")
+        return replace(subject, findings=(*subject.findings, unseen))
+    function = as_function(module)
+    result = probe(function, subject.tokens)
+    found = (*subject.findings, *seen.findings(result))
+    subject = replace(subject, findings=found, function=function, probe=result)
+    wrong = None if subject.design is None else seen.disagreement(subject.design, result)
+    if wrong is None:
+        return subject
+    differs = Finding("description", False, wrong, "the model is not what it says")
+    why = f"the model is not what its description says: {wrong}"
+    return replace(subject, design=None, unsure=(why,), findings=(differs, *found))
+
+
+def _of_transformer(module: Transformer, tokens: int | None) -> _Subject:
+    """Its design with the depth it has; layer norms before each half cost no expressivity, since
+    a large constant feature makes them as linear as one likes."""
+    design = module.design
+    length = design.tokens if tokens is None else tokens
+    lengths = {pattern.natural_length for pattern in design.cycle} - {None}
+    if length > design.tokens or lengths - {length + design.bos}:
+        raise InvalidArgument(f"tokens={length}: the Transformer's design has {design.tokens}")
+    if not all(isinstance(block.mixer, Attention) for block in module.blocks):
+        return _undescribed(module, length, "not all of its layers are attention")
+    cycle = tuple(part & Causal() if module.causal else part for part in design.cycle)
+    design = replace(design, tokens=length, patterns=cycle, depth=len(module.blocks))
+    width = f"the rules let it grow; here it is {module.dim}"
+    found = (Finding("width", None, width, "as read"),)
+    return _Subject(type(module).__name__, length, design, (), found)
+
+
+def _of_hugging_face(module: Any, tokens: int | None) -> _Subject:
+    """Its config says what it is, as long as its class is transformers' own and unchanged."""
+    from anyseq.hf import read_config
+
+    if not type(module).__module__.startswith("transformers."):
+        return _undescribed(module, tokens, "its class is not one of transformers' own")
+    if "anyseq_attachment" in module.__dict__:
+        why = "anyseq.hf.use changed its attention, so that its config does not describe it"
+        return _undescribed(module, tokens, why)
+    try:
+        reading = read_config(module.config, tokens)
+    except UnsupportedModel as problem:
+        return _undescribed(module, tokens, f"its config could not be read: {problem}")
+    found = tuple(Finding("config", True, fact, "as read") for fact in reading.facts)
+    name = f"{type(module).__name__}: {reading.subject}"
+    return _Subject(name, reading.tokens, reading.design, reading.unsure, found)
+
+
+def _undescribed(module: torch.nn.Module, tokens: int | None, why: str) -> _Subject:
+    """A model that can only be probed."""
+    return _Subject(type(module).__name__, tokens or _TOKENS, None, (why,), ())
+
+
+def _answer(subject: _Subject, norm: str, target: str) -> Verdict:
+    from anyseq.verdicts.check import check_design  # which itself hands models on to here
+
+    verdict = Verdict(subject.name, None, norm, target, "", subject.findings)
+    if subject.design is not None:
+        ruled = check_design(subject.design, norm, target)
+        found = (*subject.findings, *ruled.findings)
+        verdict = replace(ruled, subject=subject.name, findings=found)
+    verdict = replace(verdict, _again=partial(_answer, subject))
+    if verdict.universal is False:
+        return _with_replay(subject, verdict)
+    refuted = _refuted_by_probe(subject, verdict)
+    if refuted is not None:
+        return refuted
+    gaps = tuple(Finding("not covered", None, why, "as read") for why in subject.unsure)
+    found = (*verdict.findings, *gaps)
+    if verdict.universal and not subject.unsure:
+        return verdict
+    if verdict.universal:
+        reason = f"its design is universal, but not proved for this: {'; '.join(subject.unsure)}"
+    elif subject.design is not None:
+        reason = verdict.reason
+    else:
+        reason = subject.unsure[0]
+    if subject.probe is not None:
+        reason = f"no obstruction found; {reason}"
+    return replace(
+        verdict, universal=None, reason=reason, findings=found, certificate=None, _fixes=tuple
+    )
+
+
+def _with_replay(subject: _Subject, verdict: Verdict) -> Verdict:
+    """A False by the rules, with the error that the model itself makes."""
+    if subject.function is None or subject.probe is None or verdict.witness is None:
+        return verdict
+    error, _ = seen.replayed(verdict.witness, subject.function, subject.probe.rounding)
+    bound = f"{verdict.witness.bound:.4g}"
+    saw = f"this model errs by {error:.4g}, no network of its design by less than {bound}"
+    replay = Finding("replay", False, saw, verdict.witness.name)
+    return replace(verdict, findings=(*verdict.findings, replay))
+
+
+def _refuted_by_probe(subject: _Subject, verdict: Verdict) -> Verdict | None:
+    """False, if a probe failed in every trial and the witness holds on the model itself."""
+    if subject.probe is None or subject.function is None:
+        return None
+    witness = seen.obstruction(subject.probe, verdict.norm, verdict.target)
+    if witness is None:
+        return None
+    error, holds = seen.replayed(witness, subject.function, subject.probe.rounding)
+    if not holds:
+        return None
+    tried = subject.probe.trials - 1
+    weights = "its own weights" + f" and {tried} random sets of weights" * (tried > 0)
+    reason = f"{witness.why} Seen with {weights}, not proved for others"
+    replay = Finding("replay", False, f"this model errs by {error:.4g}", witness.name)
+    found = (*verdict.findings, replay)
+    return replace(
+        verdict,
+        universal=False,
+        reason=reason,
+        findings=found,
+        witness=witness,
+        certificate=None,
+        _fixes=tuple,
+    )

@@ -1,0 +1,131 @@
+"""Rules that refute: each finds a function that no network of the design computes.
+
+They hold for every width and depth (up to the design's own, if it has one), and every weight.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from anyseq.positions import Place, Shaw
+from anyseq.verdicts import witnesses
+from anyseq.verdicts.question import Question, base_of, layers_text
+from anyseq.verdicts.ruling import Ruling
+from anyseq.verdicts.verdict import Finding
+
+
+def final_norm(question: Question) -> Ruling | None:
+    """A last norm without parameters: features sum to 0, or have a bounded size (W10, W11)."""
+    design = question.design
+    if design.final_norm is None:
+        return None
+    witness = witnesses.normed(design.tokens, question.norm, design.final_norm)
+    finding = Finding("outputs", False, witness.why, witness.name)
+    return Ruling(finding, witness=witness)
+
+
+def reach(question: Question) -> Ruling:
+    """Every token must be reached by every token it may depend on (W5, W6)."""
+    design, reach = question.design, question.reach
+    rule, theorem = "reach", "Theorem 5.1"
+    late = design.depth is not None and reach.layers is not None and reach.layers > design.depth
+    if reach.layers is not None and not late:
+        every = "every earlier token" if question.wanted == "causal" else "every token"
+        saw = f"{every} reaches every token in {layers_text(reach.layers)} (by {reach.proof})"
+        return Ruling(Finding(rule, True, saw, theorem))
+    pair = reach.last[0] if late else reach.unreached
+    assert pair is not None
+    k, j = pair
+    name = "W5" if question.is_causal and j > k else "W6"
+    witness = witnesses.unreached(design.tokens, k, j, question.norm, question.target, name)
+    saw = (
+        f"token {j} reaches token {k} after {layers_text(reach.layers)}, depth is {design.depth}"
+        if late and reach.layers is not None
+        else f"token {j} never reaches token {k}"
+    )
+    return Ruling(Finding(rule, False, saw, name), witness=witness)
+
+
+def positions(question: Question) -> Ruling | None:
+    """In sup norm, identical tokens must be told apart by where they are (W1, W8)."""
+    if question.norm != "sup" or question.target == "equivariant":
+        return None
+    design, found = question.design, question.refinement
+    rule, theorem = "positions", "Theorem 5.1"
+    if question.knows_positions:
+        return Ruling(Finding(rule, True, "every token is told its position", theorem))
+    if found.stuck is not None:
+        i, other = found.stuck
+        classes = len(np.unique(found.limit))
+        name = "W8" if question.is_causal and classes == 1 else "W1"
+        saw = (
+            f"identical tokens stay identical at all {design.tokens} positions"
+            if classes == 1
+            else f"identical tokens fall into {classes} classes; {i} and {other} share one"
+        )
+        witness = witnesses.stuck(design.tokens, i, other, name)
+        return Ruling(Finding(rule, False, saw, name), witness=witness)
+    if not found.discrete:
+        saw = "whether this probability map tells all positions apart is not known"
+        return Ruling(Finding(rule, None, saw, theorem))
+    saw = f"identical tokens are told apart after {layers_text(found.rounds)}"
+    return Ruling(Finding(rule, True, saw, theorem))
+
+
+def symmetries(question: Question) -> Ruling | None:
+    """In L^p, no permutation but the identity may commute with the design (W2, W3, W4)."""
+    if question.norm != "lp" or question.target == "equivariant" or question.knows_positions:
+        return None
+    if not question.reach.holds:
+        return None  # refuted already
+    found = question.symmetry
+    rule, theorem = "symmetries", "Theorem 5.2"
+    if found.rigid:
+        return Ruling(Finding(rule, True, "only the identity keeps the design", theorem))
+    if found.rigid is None:
+        return Ruling(Finding(rule, None, "the search for symmetries was given up", theorem))
+    tokens = question.design.tokens
+    assert found.image is not None
+    if found.root is None:
+        witness = witnesses.symmetric(found.image, found.kind)
+    else:
+        image = {u: v for u, v in enumerate(found.image) if v >= 0}
+        witness = witnesses.exchanged(tokens, found.root, image)
+    return Ruling(Finding(rule, False, witness.why, witness.name), witness=witness)
+
+
+def feed_forward(question: Question) -> Ruling | None:
+    """Without feed-forward layers identical tokens are mapped affinely, in blocks without norms, as
+    long as nothing tells them apart and rows of weights sum to 1 (W7)."""
+    design = question.design
+    if design.feedforward:
+        return None
+    rule = "feed-forward"
+    stochastic = not (
+        design.bos
+        or design.sinks
+        or Place.GAIN in design.position.acts_in
+        or isinstance(base_of(design.position), Shaw)
+    )
+    if (
+        question.norm == "sup"
+        and stochastic
+        and not question.knows_positions
+        and len(np.unique(question.refinement.limit)) == 1
+        and not _has_empty_row(question)
+    ):
+        witness = witnesses.affine(design.tokens)
+        return Ruling(Finding(rule, False, witness.why, "W7"), witness=witness)
+    saw = "there are no feed-forward layers, and no theorem covers that"
+    return Ruling(Finding(rule, None, saw, "Theorems 5.1 and 5.2"))
+
+
+def _has_empty_row(question: Question) -> bool:
+    """Whether some token sees nothing in some head of some layer."""
+    size = question.size
+    for pattern in question.design.cycle:
+        for part in pattern.heads():
+            rows = part.edges(size)[0]
+            if len(rows.unique()) < size:
+                return True
+    return False

@@ -1,0 +1,63 @@
+"""Paper B's sufficient conditions for the fixed-width class ST^{2,1,4}, each reported by itself.
+
+Assumption 1: every token sees itself in every pattern; the union of the patterns has a Hamiltonian
+path; every token reaches every token. Assumption 2: the probability map can put nearly all weight
+on a score that leads. With absolute positions they give universality in L^p with 2 heads of size 1
+and 4 hidden units. They inform; the verdict itself, for free width, does not need them.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from anyseq.verdicts.question import Question
+from anyseq.verdicts.ruling import Ruling
+from anyseq.verdicts.verdict import Finding
+
+_ONE, _TWO = "Yun et al. 2020b, Assumption 1", "Yun et al. 2020b, Assumption 2"
+
+
+def self_loops(question: Question) -> Ruling:
+    """Assumption 1.1: k in A_k, in every pattern."""
+    size = question.size
+    index, zero = torch.arange(size), torch.zeros((), dtype=torch.int64)
+    lacking = [
+        int((~seen).nonzero()[0])
+        for pattern in question.design.cycle
+        for part in pattern.heads()
+        if not bool((seen := part.at(size)(zero, zero, index, index).expand(size)).all())
+    ]
+    if lacking:
+        return _info("self-loops", False, f"position {lacking[0]} does not see itself", _ONE)
+    return _info("self-loops", True, "every token sees itself", _ONE)
+
+
+def path(question: Question) -> Ruling:
+    """Assumption 1.2: an order in which every token sees the one before it."""
+    found = question.path
+    saw = {
+        True: f"there is a Hamiltonian path ({found.method})",
+        False: f"there is no Hamiltonian path ({found.method})",
+        None: f"whether there is a Hamiltonian path is not known ({found.method})",
+    }[found.exists]
+    return _info("path", found.exists, saw, _ONE)
+
+
+def all_reach(question: Question) -> Ruling:
+    """Assumption 1.3: a finite s after which every token has seen all."""
+    layers = question.reach.layers if question.wanted == "all" else None
+    if question.wanted != "all":
+        return _info("s", False, "asked of all pairs, not only of earlier tokens", _ONE)
+    if layers is None:
+        return _info("s", False, "some token never reaches another", _ONE)
+    return _info("s", True, f"s = {layers}", _ONE)
+
+
+def concentrates(question: Question) -> Ruling:
+    """Assumption 2: ρ(t·v) tends to hardmax as t grows; so do all maps of this library."""
+    name = type(question.design.probability).__name__.lower()
+    return _info("concentration", True, f"{name} can put its weight on one token", _TWO)
+
+
+def _info(rule: str, holds: bool | None, saw: str, theorem: str) -> Ruling:
+    return Ruling(Finding(rule, holds, saw, theorem))

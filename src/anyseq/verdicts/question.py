@@ -1,0 +1,148 @@
+"""What is asked, and what the graph of the design says to it; computed once, when needed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+
+from anyseq.design import Design
+from anyseq.graph import (
+    Path,
+    Reach,
+    Refinement,
+    Symmetry,
+    hamiltonian_path,
+    reach,
+    refine,
+    symmetry,
+)
+from anyseq.patterns import Pattern
+from anyseq.positions import URPE, Absolute, Place, Position, Sinusoidal
+from anyseq.probability import Entmax15, Softmax, Sparsemax
+
+
+class Facts:
+    """What the graph of a design says, whatever is asked; each computed once, when needed."""
+
+    def __init__(self, design: Design) -> None:
+        self.design = design
+        self._reach: dict[str, Reach] = {}
+        self._symmetry: dict[str, Symmetry] = {}
+
+    def reach(self, wanted: str) -> Reach:
+        if wanted not in self._reach:
+            self._reach[wanted] = reach(self.design, wanted)
+        return self._reach[wanted]
+
+    def symmetry(self, wanted: str) -> Symmetry:
+        if wanted not in self._symmetry:
+            self._symmetry[wanted] = symmetry(self.design, wanted)
+        return self._symmetry[wanted]
+
+    @cached_property
+    def refinement(self) -> Refinement:
+        return refine(self.design)
+
+    @cached_property
+    def path(self) -> Path:
+        return hamiltonian_path(self.design)
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """The facts of a design, a norm ("sup" or "lp") and a target class ("all", "causal",
+    "equivariant")."""
+
+    facts: Facts
+    norm: str
+    target: str
+
+    @property
+    def design(self) -> Design:
+        return self.facts.design
+
+    @property
+    def wanted(self) -> str:
+        """Which pairs of tokens must meet: those of "causal", or "all"."""
+        return "causal" if self.target == "causal" else "all"
+
+    @property
+    def reach(self) -> Reach:
+        return self.facts.reach(self.wanted)
+
+    @property
+    def refinement(self) -> Refinement:
+        return self.facts.refinement
+
+    @property
+    def symmetry(self) -> Symmetry:
+        return self.facts.symmetry(self.wanted)
+
+    @property
+    def path(self) -> Path:
+        return self.facts.path
+
+    @property
+    def size(self) -> int:
+        """Positions that patterns see: the tokens, and BOS."""
+        return self.design.tokens + self.design.bos
+
+    @cached_property
+    def is_causal(self) -> bool:
+        """Whether no layer lets a token see a later one."""
+        return all(_causal(pattern, self.size) for pattern in self.design.cycle)
+
+    @property
+    def knows_positions(self) -> bool:
+        """Whether every token is told its own position at the start."""
+        return isinstance(base_of(self.design.position), Absolute | Sinusoidal)
+
+    @property
+    def has_gain(self) -> bool:
+        return Place.GAIN in self.design.position.acts_in
+
+    @property
+    def is_smooth(self) -> bool:
+        """Whether the probability map is continuous, and depends on all scores that are close."""
+        return isinstance(self.design.probability, Softmax | Sparsemax | Entmax15)
+
+    @cached_property
+    def full_layer(self) -> int | None:
+        """The first layer after the first, counted from 0, in which some head sees everything."""
+        cycle = self.design.cycle
+        for layer in range(1, len(cycle) + 1):
+            if any(_full(part, self.size) for part in cycle[layer % len(cycle)].heads()):
+                return layer
+        return None
+
+
+def layers_text(count: int) -> str:
+    """So many layers, in words."""
+    return f"{count:,} layer" + "s" * (count != 1)
+
+
+def base_of(position: Position) -> Position:
+    """The encoding under URPE, or itself."""
+    return position.base if isinstance(position, URPE) else position
+
+
+def _causal(pattern: Pattern, size: int) -> bool:
+    offsets = pattern.offsets(size)
+    if offsets is not None:
+        return not bool(offsets[: size - 1].any())  # i - j < 0
+    i, j = pattern.edges(size)
+    return bool((j <= i).all())
+
+
+def _full(pattern: Pattern, size: int) -> bool:
+    offsets = pattern.offsets(size)
+    if offsets is not None:
+        return bool(offsets.all())
+    if size > 8192:  # a row first: a sparse pattern is refuted without looking at all pairs
+        zero = torch.zeros((), dtype=torch.int64)
+        row = pattern.at(size)(zero, zero, torch.tensor(size // 2), torch.arange(size))
+        if not bool(row.all()):
+            return False
+    return bool(pattern.edges(size).shape[1] == size**2)

@@ -1,0 +1,126 @@
+"""What a probe says to a question: findings, a witness on that very model, and whether the model
+behaves as its description says."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from anyseq.design import Design
+from anyseq.graph import refine
+from anyseq.verdicts import witnesses
+from anyseq.verdicts.probes import Probe
+from anyseq.verdicts.running import Function
+from anyseq.verdicts.verdict import Finding
+from anyseq.verdicts.witness import Witness
+
+
+def findings(probe: Probe) -> tuple[Finding, ...]:
+    """The three probes, in words."""
+    basis = f"{probe.trials} sets of weights" if probe.trials > 1 else "its own weights"
+    count = len(set(probe.classes))
+    equal = {1: "all outputs are equal", probe.tokens: "all outputs differ"}
+    identical = equal.get(count, f"outputs fall into {count} classes")
+    if probe.tokens == 1:
+        identical = "there is one token only"
+    commutes = "commutes with " + ", ".join(probe.equivariant)
+    pair = _independent(probe, "all")
+    depends = "every output depends on every token"
+    if pair is not None:
+        depends = f"output {pair[0]} does not depend on token {pair[1]}"
+        if _is_causal(probe):
+            depends = "no output depends on a later token"
+            early = _independent(probe, "causal")
+            depends += "" if early is None else f", nor output {early[0]} on token {early[1]}"
+    return (
+        Finding("probe: identical tokens", count == probe.tokens, identical, basis),
+        Finding(
+            "probe: symmetry",
+            not probe.equivariant,
+            commutes if probe.equivariant else "no symmetry seen",
+            basis,
+        ),
+        Finding("probe: dependence", pair is None, depends, basis),
+    )
+
+
+def obstruction(probe: Probe, norm: str, target: str) -> Witness | None:
+    """A function of the target class that no model which behaves as seen can compute."""
+    pair = _independent(probe, target)
+    if pair is not None:
+        k, j = pair
+        name = "W5" if j > k and _is_causal(probe) else "W6"
+        return witnesses.unreached(probe.tokens, k, j, norm, target, name)
+    if target == "equivariant":
+        return None  # f_i = i is no equivariant function
+    if norm == "sup":
+        together = [(other - i, i, other) for other, i in enumerate(probe.classes) if other > i]
+        if not together:
+            return None
+        _, i, other = max(together)
+        return witnesses.stuck(probe.tokens, i, other)
+    if not probe.equivariant:
+        return None
+    kind = probe.equivariant[0]
+    places = np.arange(probe.tokens)
+    image = places[::-1] if kind == "reversal" else np.roll(places, 1)
+    return witnesses.symmetric(image.tolist(), kind)
+
+
+def replayed(witness: Witness, function: Function, rounding: float) -> tuple[float, bool]:
+    """The error of the model on the witness, and whether it keeps to the bound, up to rounding:
+    a change of outputs by r moves a sup error by r, and Σ_i |f_i - T_i|² = E by 2 r √(nE) + n r².
+    """
+    error = witness.replay(function)
+    slack = rounding
+    if witness.norm == "lp":
+        tokens = witness.sequences.shape[1]
+        slack = 2 * rounding * (tokens * witness.bound) ** 0.5 + tokens * rounding**2
+    return error, error >= witness.bound - slack
+
+
+def disagreement(design: Design, probe: Probe) -> str | None:
+    """What the model was seen to do that no network of the design does."""
+    beyond = np.argwhere(probe.depends & ~_reached(design))
+    if len(beyond):
+        k, j = beyond[0]
+        return f"output {k} depends on token {j}, which its description hides from it"
+    limit = refine(design).limit
+    for other, i in enumerate(probe.classes):
+        for earlier in range(other):
+            if limit[earlier] == limit[other] and probe.classes[earlier] != i:
+                return (
+                    f"identical tokens at {earlier} and {other} are told apart, which its "
+                    "description does not explain"
+                )
+    return None
+
+
+def _reached(design: Design) -> np.ndarray:
+    """(tokens, tokens) bool [k, j]: token j reaches token k within the depth of the design."""
+    size = design.tokens + design.bos
+    reached = np.eye(size, dtype=bool)
+    assert design.depth is not None
+    for layer in range(design.depth):
+        pattern = design.cycle[layer % len(design.cycle)]
+        sees = np.zeros((size, size), dtype=bool)
+        for part in pattern.heads():
+            sees |= part.mask(size).numpy()
+        reached = reached | (sees.astype(np.float32) @ reached.astype(np.float32) > 0)
+    return reached[design.bos :, design.bos :]
+
+
+def _independent(probe: Probe, target: str) -> tuple[int, int] | None:
+    """(k, j), the farthest apart, such that output k was never seen to depend on token j, though
+    functions of the target class may."""
+    wanted = np.ones_like(probe.depends)
+    if target == "causal":
+        wanted = np.tril(wanted)
+    pairs = np.argwhere(wanted & ~probe.depends)
+    if not len(pairs):
+        return None
+    k, j = max(pairs.tolist(), key=lambda pair: abs(pair[0] - pair[1]))
+    return k, j
+
+
+def _is_causal(probe: Probe) -> bool:
+    return probe.tokens > 1 and not np.triu(probe.depends, 1).any()

@@ -1,0 +1,145 @@
+"""What `check` answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from anyseq.base import table
+from anyseq.design import Design
+from anyseq.graph import Reach
+from anyseq.verdicts.certificate import Certificate
+from anyseq.verdicts.witness import Witness
+
+NORMS = ("sup", "lp")
+TARGETS = ("all", "causal", "equivariant")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was found out.
+
+    rule: its name. holds: whether what the rule asks is so; None if that is not known.
+    saw: what was seen. theorem: what it rests on.
+    """
+
+    rule: str
+    holds: bool | None
+    saw: str
+    theorem: str
+
+
+@dataclass(frozen=True)
+class Fix:
+    """A change that makes the design universal, checked before it is offered.
+
+    design: the changed design. connections: how many more a layer has, at most. parameters: how
+    many more there are to learn, in words, since widths are free.
+    """
+
+    change: str
+    design: Design
+    connections: int
+    parameters: str
+
+
+@dataclass(frozen=True, eq=False)
+class Verdict:
+    """Whether a design can express every continuous function of its target class.
+
+    universal: True (then there is a certificate), False (then there is a witness), or None: not
+        known. norm: "sup" or "lp". target: "all", "causal" (f_i looks at x_0, ..., x_i only) or
+        "equivariant" (permuting the tokens permutes the outputs).
+    reason: one sentence. findings: all that was looked at.
+    """
+
+    subject: str
+    universal: bool | None
+    norm: str
+    target: str
+    reason: str
+    findings: tuple[Finding, ...]
+    witness: Witness | None = None
+    certificate: Certificate | None = None
+    design: Design | None = None
+    reach: Reach | None = None
+    _fixed_width: Callable[[], tuple[Finding, ...]] = field(default=tuple, repr=False)
+    _fixes: Callable[[], tuple[Fix, ...]] = field(default=tuple, repr=False)
+    _again: Callable[[str, str], Verdict] | None = field(default=None, repr=False)
+
+    @cached_property
+    def fixes(self) -> tuple[Fix, ...]:
+        """The cheapest repairs of a design that is not universal, cheapest first."""
+        return () if self.universal else self._fixes()
+
+    @cached_property
+    def fixed_width(self) -> tuple[Finding, ...]:
+        """Paper B's conditions for its class of fixed width, ST^{2,1,4}, one by one; L^p."""
+        return self._fixed_width()
+
+    def ask(self, norm: str, target: str) -> Verdict:
+        """The verdict on the same thing for another norm and target."""
+        if (norm, target) == (self.norm, self.target) or self._again is None:
+            return self
+        return self._again(norm, target)
+
+    def table(self) -> str:
+        """The answers for all norms and targets, as text."""
+        rows = []
+        for target in TARGETS:
+            answers = [self.ask(norm, target).universal for norm in NORMS]
+            rows.append([target, *(ANSWERS[answer] for answer in answers)])
+        return table(["target", *NORMS], rows)
+
+    def to_dict(self) -> dict[str, Any]:
+        """A JSON-ready summary."""
+        witness = self.witness
+        return {
+            "subject": self.subject,
+            "universal": self.universal,
+            "norm": self.norm,
+            "target": self.target,
+            "reason": self.reason,
+            "findings": [
+                {"rule": one.rule, "holds": one.holds, "saw": one.saw, "theorem": one.theorem}
+                for one in self.findings
+            ],
+            "witness": None
+            if witness is None
+            else {
+                "name": witness.name,
+                "function": witness.function,
+                "why": witness.why,
+                "norm": witness.norm,
+                "bound": witness.bound,
+            },
+            "certificate": None if self.certificate is None else self.certificate.to_dict(),
+            "fixes": [
+                {
+                    "change": fix.change,
+                    "connections": fix.connections,
+                    "parameters": fix.parameters,
+                }
+                for fix in self.fixes
+            ],
+        }
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.subject}",
+            f"universal: {ANSWERS[self.universal]}"
+            f" ({self.norm} norm, target {self.target}): {self.reason}",
+        ]
+        for one in self.findings:
+            lines.append(f"  {ANSWERS[one.holds]:>7}  {one.rule}: {one.saw} [{one.theorem}]")
+        if self.witness is not None:
+            lines.append(f"witness {self.witness}")
+        for fix in self.fixes:
+            extra = f"{fix.connections:+,} connections a layer, {fix.parameters}"
+            lines.append(f"fix: {fix.change} ({extra})")
+        return "\n".join(lines)
+
+
+ANSWERS = {True: "yes", False: "no", None: "unknown"}

@@ -1,0 +1,85 @@
+"""`anyseq check` as people type it."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import anyseq as aq
+from cli.test_cli import run
+
+
+def test_one_screen(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ("check", "--pattern", "window(64)|global(0)", "--position", "rope", "--tokens", "256")
+    code, out, err = run(capsys, *asked)
+    assert (code, err) == (0, "")
+    lines = out.splitlines()
+    assert len(lines) <= 40
+    assert max(map(len, lines)) <= 80
+    assert "NO: it cannot express every function in sup norm" in out
+    assert "repair" in out
+
+
+def test_several_patterns_are_a_cycle(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ("--pattern", "blocks(4)", "--pattern", "full", "--tokens", "8", "--json")
+    code, out, _ = run(capsys, "check", *asked)
+    assert code == 0
+    assert json.loads(out)["universal"] is True
+    assert json.loads(out) == aq.check(aq.Design(8, (aq.Blocks(4), aq.Full()))).to_dict()
+
+
+@pytest.mark.parametrize(("position", "expected"), [("absolute", 0), ("rope", 1)])
+def test_require_is_a_test(
+    capsys: pytest.CaptureFixture[str], position: str, expected: int
+) -> None:
+    asked = ("--position", position, "--tokens", "8", "--require", "universal")
+    code, _, _ = run(capsys, "check", *asked)
+    assert code == expected
+
+
+def test_your_own_mask_mod(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "mymasks.py").write_text(
+        "def near(b, h, i, j):\n    return (i - j).abs() <= 2\n"
+        "def broken(b, h, i, j):\n    raise KeyError('table')\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    code, out, _ = run(capsys, "check", "mymasks:near", "--tokens", "16")
+    assert code == 0
+    assert "YES" in out
+    code, _, err = run(capsys, "check", "mymasks:broken", "--tokens", "16")
+    assert code == 2
+    assert err.count("\n") == 1
+
+
+def test_picture(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    picture = tmp_path / "reach.png"
+    asked = ("--pattern", "window(3)", "--tokens", "32", "--picture", str(picture))
+    code, out, _ = run(capsys, "check", *asked)
+    assert code == 0
+    assert f"drawn in {picture}" in out
+    assert picture.stat().st_size > 10_000
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("check", "give --tokens"),
+        ("check --tokens 0", "tokens=0"),
+        ("check nothing", "expected a config.json or package:name"),
+        ("check no:thing --tokens 3", "cannot be imported"),
+        ("check missing.json", "missing.json"),
+        ("check --tokens 4 --pattern windw(1)", "windw is unknown"),
+        ("check --tokens 4 --position up", "position 'up'"),
+        ("check --tokens 4 --norm l2", "norm='l2'"),
+        ("check --tokens 4 --require all", "require='all'"),
+        ("check --tokens 4 --picture x.gif", "--picture x.gif"),
+        ("check a:b --pattern full --tokens 4", "leave them out"),
+    ],
+)
+def test_bad_input_is_one_line(capsys: pytest.CaptureFixture[str], line: str, message: str) -> None:
+    code, out, err = run(capsys, *line.split())
+    assert (code, out) == (2, "")
+    assert message in err
+    assert err.count("\n") == 1

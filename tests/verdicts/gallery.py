@@ -1,0 +1,46 @@
+"""The designs and verdicts of docs/gallery.md, read from its table."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import anyseq as aq
+from anyseq.patterns import parse_pattern
+from anyseq.positions import parse_position
+
+GALLERY = Path(__file__).parents[2] / "docs" / "gallery.md"
+COLUMNS = [(norm, target) for target in ("all", "causal", "equivariant") for norm in ("sup", "lp")]
+ANSWERS = {"yes": True, "no": False, "?": None}
+
+
+def rows() -> list[tuple[str, aq.Design, dict[tuple[str, str], bool | None]]]:
+    """(the line, its design, norm and target -> verdict)."""
+    found = []
+    for line in GALLERY.read_text().splitlines():
+        cells = [cell.strip().replace("\\|", "|") for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+        if len(cells) != 4 + len(COLUMNS) or not cells[0].isdigit():
+            continue
+        verdicts = {
+            column: ANSWERS[answer] for column, answer in zip(COLUMNS, cells[4:], strict=True)
+        }
+        found.append((", ".join(cells[:4]), design(*cells[:4]), verdicts))
+    return found
+
+
+def design(tokens: str, patterns: str, position: str, also: str) -> aq.Design:
+    """A design from the first four columns."""
+    options: dict[str, object] = {}
+    for word in filter(None, also.split(", ")):
+        if word in ("bos", "sinks"):
+            options[word] = True
+        elif word.startswith("depth "):
+            options["depth"] = int(word.split()[1])
+        elif word == "no feed-forward":
+            options["feedforward"] = False
+        elif word.startswith("final "):
+            options["final_norm"] = word.split()[1]
+        else:
+            options["prob_map"] = word
+    cycle = tuple(parse_pattern(part.strip("` ")) for part in patterns.split(" then "))
+    return aq.Design(int(tokens), cycle, parse_position(position), **options)  # type: ignore[arg-type]

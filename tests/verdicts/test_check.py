@@ -1,0 +1,143 @@
+"""`check` as people call it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+
+import anyseq as aq
+from anyseq.errors import InvalidArgument
+
+
+def test_a_yes_has_a_certificate_and_no_witness() -> None:
+    verdict = aq.check(aq.Design(9, aq.Strided(3)))
+    assert verdict.universal is True
+    assert verdict.witness is None
+    assert verdict.fixes == ()
+    assert verdict.certificate is not None
+    assert verdict.certificate.verify()
+    assert verdict.reach is not None
+    assert verdict.reach.layers == 2
+    assert "yes" in str(verdict)
+
+
+def test_the_theorem_of_paper_c() -> None:
+    """Relative positions cannot in sup norm, can in L^p; URPE can."""
+    relative = aq.check(aq.Design(8, position=aq.RelativeBias()))
+    assert relative.universal is False
+    assert relative.witness is not None
+    assert relative.witness.name == "W1"
+    assert relative.witness.bound == 3.5
+    assert relative.ask("lp", "all").universal is True
+    assert aq.check(aq.Design(8, position=aq.URPE())).universal is True
+    assert "URPE" in " ".join(fix.change for fix in relative.fixes)
+
+
+@pytest.mark.parametrize("lie", [{"layers": 1}, {"hub": 3, "proof": "hub"}, {"bos": True}])
+def test_planted_errors_in_a_certificate_are_caught(lie: dict[str, Any]) -> None:
+    certificate = aq.check(aq.Design(9, aq.Window(2))).certificate
+    assert certificate is not None
+    assert certificate.verify()
+    if "bos" in lie:  # another graph, in which a window needs more layers
+        lie = {**lie, "layers": certificate.layers - 1, "tokens": 30}
+    assert not replace(certificate, **lie).verify()
+
+
+def test_a_colour_too_few_is_caught() -> None:
+    certificate = aq.check(aq.Design(6, position=aq.URPE())).certificate
+    assert certificate is not None
+    assert certificate.colours is not None
+    wrong = certificate.colours.copy()
+    wrong[1] = wrong[0]
+    assert not replace(certificate, colours=wrong).verify()
+
+
+def test_patterns_masks_and_functions_are_designs_with_positions() -> None:
+    window = aq.Window(1)
+    mask = window.mask(6)
+    for what, tokens in ((window, 6), (mask, None), (lambda b, h, i, j: (i - j).abs() <= 1, 6)):
+        verdict = aq.check(what, tokens=tokens)
+        assert verdict.universal is True
+        assert verdict.reach is not None
+        assert verdict.reach.layers == 5
+    block_mask = window.block_mask(256)
+    assert aq.check(block_mask).universal is True
+    blocks = torch.block_diag(torch.ones(3, 3), torch.ones(3, 3)).bool()
+    verdict = aq.check(blocks)
+    assert verdict.universal is False
+    assert verdict.witness is not None
+    assert verdict.witness.name == "W6"
+
+
+def test_every_fix_works_and_costs_what_it_says() -> None:
+    design = aq.Design(12, aq.Window(1), aq.Rotary(), depth=3)
+    fixes = aq.check(design).fixes
+    assert fixes
+    assert [fix.connections for fix in fixes] == sorted(fix.connections for fix in fixes)
+    before = aq.Window(1).edges(12).shape[1]
+    for fix in fixes:
+        assert aq.check(fix.design).universal is True
+        size = fix.design.tokens + fix.design.bos
+        most = max(pattern.edges(size).shape[1] for pattern in fix.design.cycle)
+        assert fix.connections == most - before
+
+
+def test_depth_in_between_is_unknown() -> None:
+    design = aq.Design(8, aq.Window(1), aq.URPE())
+    free = aq.check(design)
+    assert free.universal is True
+    assert free.certificate is not None
+    needed = free.certificate.rounds + free.certificate.layers
+    answers = [aq.check(replace(design, depth=depth)).universal for depth in range(1, needed + 2)]
+    assert answers[:6] == [False] * 6, "seven layers are needed to reach across"
+    assert answers[needed - 1 :] == [True, True]
+    assert None in answers
+
+
+def test_json_and_table() -> None:
+    verdict = aq.check(aq.Design(5, aq.Causal(), aq.NoPosition()))
+    plain = json.loads(json.dumps(verdict.to_dict(), allow_nan=False))
+    assert plain["universal"] is False
+    assert plain["witness"]["name"] in ("W5", "W8")
+    table = verdict.table().splitlines()
+    assert table[0].split() == ["target", "sup", "lp"]
+    assert [line.split()[0] for line in table[2:]] == ["all", "causal", "equivariant"]
+
+
+def test_paper_b_conditions_are_reported_one_by_one() -> None:
+    rules = {one.rule: one.holds for one in aq.check(aq.Design(8, aq.Strided(3))).fixed_width}
+    assert rules == {"self-loops": True, "path": True, "s": True, "concentration": True}
+    star = {one.rule: one.holds for one in aq.check(aq.Design(8, aq.Global((0,)))).fixed_width}
+    assert star == {"self-loops": False, "path": False, "s": True, "concentration": True}
+
+
+@pytest.mark.parametrize(
+    ("what", "options", "message"),
+    [
+        (aq.Window(1), {}, "tokens=None: say for how many"),
+        (aq.Window(1), {"tokens": 0}, "tokens=0: expected a whole number"),
+        (torch.ones(3, 4, dtype=torch.bool), {}, "square bool mask"),
+        (torch.ones(3, 3), {}, "square bool mask"),
+        (torch.ones(0, 0, dtype=torch.bool), {}, "tokens=0"),
+        (torch.ones(4, 4, dtype=torch.bool), {"tokens": 5}, "the mask is for 4"),
+        (aq.Design(4), {"tokens": 5}, "the design has 4"),
+        (aq.Design(4), {"norm": "l2"}, "norm='l2': expected one of"),
+        (aq.Design(4), {"target": "any"}, "target='any': expected one of"),
+        (3, {"tokens": 4}, "expected a Pattern"),
+    ],
+)
+def test_bad_input(what: Any, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidArgument, match=message):
+        aq.check(what, **options)
+
+
+def test_a_mask_mod_that_raises_is_one_clear_line() -> None:
+    def broken(b: Any, h: Any, i: Any, j: Any) -> Any:
+        raise RuntimeError("no such table")
+
+    with pytest.raises(InvalidArgument, match="no such table"):
+        aq.check(broken, tokens=4)

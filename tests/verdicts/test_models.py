@@ -1,0 +1,238 @@
+"""Verdicts on configs, Hugging Face models and torch modules."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from transformers import LlamaConfig, LlamaModel
+
+import anyseq as aq
+from anyseq.errors import InvalidArgument, UnsupportedModel
+from anyseq.hf import read_config
+from anyseq.verdicts.running import as_function
+from hf.zoo import NO_DESIGN, ZOO, build
+
+pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit.script:DeprecationWarning")
+
+STUCK = {"t5", "deberta", "roformer", "llama", "mistral", "mistral-1", "mixtral", "qwen2", "gemma2"}
+STUCK |= {"gemma3", "gemma3-both-ways", "bloom", "mpt"}
+
+
+def rules(verdict: aq.Verdict) -> set[str]:
+    return {finding.rule for finding in verdict.findings}
+
+
+@pytest.mark.parametrize("name", ZOO)
+def test_every_family(name: str) -> None:
+    """Sup norm, causal target: False where identical tokens stay identical or a window is too
+    narrow, with a witness that holds on the model; never True, since all end with a norm."""
+    model, tokens = build(name)
+    verdict = aq.check(model, target="causal", tokens=tokens)
+    blocked = name in STUCK | {"longformer", "big_bird-one-layer"}
+    assert verdict.universal is (False if blocked else None)
+    assert "description" not in rules(verdict)
+    function = as_function(model)
+    if blocked:
+        assert verdict.witness is not None
+        assert verdict.witness.replay(function) >= verdict.witness.bound - 1e-3
+    else:
+        assert "no obstruction found" in verdict.reason
+    everything = verdict.ask("sup", "all")
+    if not (read_config(model.config, tokens).design is None or blocked):
+        causal = name in {"gpt2", "gpt_oss"}
+        assert everything.universal is (False if causal else None)
+    lp = verdict.ask("lp", "all")
+    if lp.witness is not None:
+        assert lp.universal is False
+        assert lp.witness.replay(function) >= lp.witness.bound - 1e-3
+
+
+@pytest.mark.parametrize("name", ["llama", "bert", "gpt2", "deberta", "mamba"])
+def test_configs_are_judged_by_their_design(name: str) -> None:
+    config = build(name)[0].config
+    verdict = aq.check(config, target="causal", tokens=8)
+    assert verdict.universal is (False if name == "llama" else None)
+    assert not any("probe" in rule for rule in rules(verdict))
+    if name in NO_DESIGN:
+        assert verdict.reason == read_config(config).unsure[0]
+    elif name != "llama":
+        assert "its design is universal" in verdict.reason
+        assert verdict.certificate is None
+        assert verdict.fixes == ()
+
+
+def test_the_window_of_a_config() -> None:
+    """Two layers that see 3 tokens each carry a token 4 places: 5 tokens meet, 6 do not."""
+    config = {"model_type": "longformer", "num_hidden_layers": 2, "attention_window": 4}
+    assert aq.check(config, tokens=5).universal is None
+    verdict = aq.check(config, tokens=6)
+    assert verdict.universal is False
+    assert verdict.witness is not None
+    assert verdict.witness.name == "W6"
+
+
+@pytest.mark.parametrize("norm", ["sup", "lp"])
+def test_a_transformer_has_its_design(norm: str) -> None:
+    design = aq.Design(6, position=aq.URPE())
+    model = aq.nn.Transformer(design, dim=8, depth=3, heads=2)
+    verdict = aq.check(model, norm=norm)
+    assert verdict.universal is True
+    assert verdict.certificate is not None
+    assert verdict.certificate.verify()
+    words = aq.nn.Transformer(design, dim=8, depth=3, heads=2, vocab=11)
+    assert aq.check(words, norm=norm).universal is True
+    assert words.embedding is not None
+
+
+def test_a_causal_transformer() -> None:
+    model = aq.nn.Transformer(aq.Design(6), dim=8, depth=2, causal=True)
+    assert aq.check(model, target="causal").universal is True
+    verdict = aq.check(model)
+    assert verdict.universal is False
+    assert verdict.witness is not None
+    assert verdict.witness.name == "W5"
+    assert aq.check(model, target="causal", tokens=4).universal is True
+    with pytest.raises(InvalidArgument, match="tokens=7"):
+        aq.check(model, tokens=7)
+
+
+def test_mixers_that_are_not_attention_are_only_probed() -> None:
+    model = aq.nn.Transformer(aq.Design(6), dim=8, depth=2, mixers="bilinear")
+    verdict = aq.check(model)
+    assert verdict.universal is None
+    assert "not all of its layers are attention" in verdict.reason
+
+
+def test_a_torch_layer_commutes_with_permutations() -> None:
+    layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+    for norm, name in (("sup", "W1"), ("lp", "W2")):
+        verdict = aq.check(layer, norm=norm, tokens=5)
+        assert verdict.universal is False
+        assert verdict.witness is not None
+        assert verdict.witness.name == name
+        assert verdict.witness.replay(as_function(layer)) >= verdict.witness.bound - 1e-12
+        assert "not proved for others" in verdict.reason
+    assert aq.check(layer, target="equivariant", tokens=5).universal is None
+    assert aq.check(layer, tokens=5).table().splitlines()[2].split() == ["all", "no", "no"]
+
+
+class Rotate(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + x.roll(1, 1).tanh() + x.roll(2, 1).sin() * x.roll(3, 1)
+
+
+def test_rotation_and_reversal_as_witnesses() -> None:
+    verdict = aq.check(Rotate(), norm="lp", target="all", tokens=4)
+    assert verdict.witness is not None
+    assert verdict.witness.name == "W4"
+    pool = nn.Sequential(nn.Conv1d(5, 5, 1), nn.Tanh())  # mixes tokens as channels: no symmetry
+    assert aq.check(pool, norm="lp", tokens=5).universal is None
+
+
+def test_a_module_that_hides_a_token() -> None:
+    class Window(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            places = torch.arange(x.shape[1]).to(x)[:, None]
+            near = nn.functional.avg_pool1d(x.mT, 3, 1, 1).mT
+            return near + places
+
+    for norm in ("sup", "lp"):
+        verdict = aq.check(Window(), norm=norm, target="equivariant", tokens=6)
+        assert verdict.universal is False
+        assert verdict.witness is not None
+        assert verdict.witness.name == "W6"
+
+
+# Planted errors: models that are not what they say.
+
+
+def with_secret_positions() -> Any:
+    """A Llama whose first layer is told the position, which its config does not say."""
+    model, _ = build("llama")
+    places = torch.linspace(0, 1, 64)[:, None]
+    layer = model.model.layers[0]
+    layer.input_layernorm.register_forward_hook(
+        lambda module, args, out: out + places[: out.shape[1]].to(out)
+    )
+    return model
+
+
+def with_another_mask() -> Any:
+    """A GPT-2 whose attention lets every token see the mean over all tokens."""
+    model, _ = build("gpt2")
+    for block in model.transformer.h:
+        block.attn.register_forward_hook(
+            lambda module, args, out: (out[0] + out[0].mean(1, keepdim=True), *out[1:])
+        )
+    return model
+
+
+def with_another_config() -> Any:
+    """A GPT-2 that carries the config of a Llama."""
+    model, _ = build("gpt2")
+    model.config = LlamaConfig(hidden_size=32, num_hidden_layers=2, vocab_size=50)
+    return model
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (with_secret_positions, "identical tokens at 0 and 1 are told apart"),
+        (with_another_mask, "depends on token"),
+        (with_another_config, "are told apart"),
+    ],
+)
+def test_models_that_are_not_what_they_say(make: Any, words: str) -> None:
+    verdict = aq.check(make(), target="causal", tokens=7)
+    assert verdict.universal is None
+    (lie,) = (finding for finding in verdict.findings if finding.rule == "description")
+    assert lie.holds is False
+    assert lie.saw in verdict.reason
+    assert words in lie.saw
+
+
+class Subclass(LlamaModel):
+    """A class of somebody else's: its config need not describe it."""
+
+
+def test_foreign_classes_are_only_probed() -> None:
+    verdict = aq.check(Subclass(build("llama")[0].config), target="causal", tokens=5)
+    assert verdict.universal is False  # seen, not ruled
+    assert verdict.design is None
+    assert "not proved for others" in verdict.reason
+
+
+def test_a_pattern_put_on_a_model() -> None:
+    model, _ = build("bert")
+    aq.hf.use(model, aq.Window(1))
+    verdict = aq.check(model, tokens=9)
+    assert verdict.universal is False
+    assert verdict.design is None
+    assert verdict.witness is not None
+    assert verdict.witness.name == "W6"
+
+
+def test_too_long_to_be_probed() -> None:
+    verdict = aq.check(build("llama")[0], target="causal", tokens=300)
+    assert verdict.universal is False
+    assert any(one.rule == "probe" and one.holds is None for one in verdict.findings)
+
+
+def test_bad_input_is_one_line() -> None:
+    class Raises(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            raise ValueError("no\nway")
+
+    for what, error in (
+        ({"model_type": "nobody"}, UnsupportedModel),
+        (Raises(), InvalidArgument),
+        (nn.Flatten(), InvalidArgument),
+    ):
+        with pytest.raises(error) as caught:
+            aq.check(what)
+        assert "\n" not in str(caught.value)
+    with pytest.raises(InvalidArgument, match="tokens=0"):
+        aq.check({"model_type": "bert"}, tokens=0)

@@ -1,0 +1,95 @@
+"""The graph of a design against brute force, for few tokens and masks of every kind."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import hypothesis.strategies as st
+import torch
+from hypothesis import given, settings
+
+import anyseq as aq
+from anyseq.graph import hamiltonian_path, reach, refine, symmetry
+from verdicts import naive
+from verdicts.test_truth import PATTERNS, POSITIONS
+
+
+@st.composite
+def small(draw: st.DrawFn, /, most: int = 6, **fixed: Any) -> aq.Design:
+    tokens, bos = draw(st.integers(1, most)), draw(st.booleans())
+    size = tokens + bos
+
+    def pattern() -> aq.Pattern:
+        if draw(st.booleans()):
+            return draw(st.sampled_from(PATTERNS))
+        bits = draw(st.lists(st.booleans(), min_size=size**2, max_size=size**2))
+        return aq.FromMask(torch.tensor(bits).view(size, size))
+
+    cycle = tuple(pattern() for _ in range(draw(st.integers(1, 3))))
+    sinks = draw(st.booleans())
+    maps = ["softmax"] if sinks else ["softmax", "softmax", "hardmax", "sparsemax", "entmax15"]
+    options: dict[str, Any] = {
+        "position": draw(st.sampled_from(POSITIONS)),
+        "prob_map": draw(st.sampled_from(maps)),
+        "sinks": sinks,
+        "depth": draw(st.sampled_from([None, None, 1, 2])),
+    } | fixed
+    return aq.Design(tokens, cycle, bos=bos, **options)
+
+
+@given(small(most=7), st.sampled_from(["all", "causal"]))
+@settings(max_examples=300, deadline=None)
+def test_reach(design: aq.Design, target: str) -> None:
+    found, bos, n = reach(design, target), int(design.bos), design.tokens
+    wanted = [(k, j) for k in range(n) for j in range(n) if target == "all" or j <= k]
+    for phase, layers in enumerate(found.layers_from):
+        history = naive.reach(design, phase)
+        complete = [all(held[k + bos][j + bos] for k, j in wanted) for held in history]
+        assert layers == (complete.index(True) if True in complete else None)
+    assert found.layers == found.layers_from[0]
+    history = naive.reach(design)
+    if found.unreached is not None:
+        k, j = found.unreached
+        assert (k, j) in wanted
+        assert not history[-1][k + bos][j + bos]
+    assert (found.unreached is None) == found.holds
+    for k, j in found.last:
+        assert found.layers is not None
+        assert history[found.layers][k + bos][j + bos]
+        assert not history[found.layers - 1][k + bos][j + bos]
+    if found.layers:
+        assert found.last
+
+
+@given(small())
+@settings(max_examples=400, deadline=None)
+def test_refinement(design: aq.Design) -> None:
+    alibi = isinstance(getattr(design.position, "base", design.position), aq.ALiBi)
+    found = refine(design)
+    if alibi and design.probability.name in ("sparsemax", "entmax15"):
+        return  # only bounds are known, see the tests of the graph
+    depth = design.depth
+    classes, rounds = naive.refine(design, depth)
+    assert [list(found.classes).index(c) for c in found.classes] == [
+        classes.index(c) for c in classes
+    ]
+    assert list(found.limit) == list(found.classes)
+    assert found.rounds == rounds
+
+
+@given(small(most=5, prob_map="softmax"), st.sampled_from(["all", "causal"]))
+@settings(max_examples=250, deadline=None)
+def test_symmetry(design: aq.Design, target: str) -> None:
+    if not reach(design, target).holds:
+        return
+    found = symmetry(design, target)
+    assert found.rigid is naive.isomorphisms(design, target)
+
+
+@given(small(most=6))
+@settings(max_examples=200, deadline=None)
+def test_path(design: aq.Design) -> None:
+    found = hamiltonian_path(design)
+    assert found.exists is naive.has_path(design)
+    if found.order is not None:
+        assert sorted(found.order) == list(range(design.tokens))
