@@ -111,6 +111,14 @@ def test_json_and_table() -> None:
 def test_paper_b_conditions_are_reported_one_by_one() -> None:
     rules = {one.rule: one.holds for one in aq.check(aq.Design(8, aq.Strided(3))).fixed_width}
     assert rules == {"self-loops": True, "path": True, "s": True, "concentration": True}
+    proof = aq.check(aq.Design(8, aq.Strided(3))).fixed_width_certificate
+    assert proof is not None
+    assert proof.order is not None
+    assert proof.verify()
+    assert not replace(proof, order=proof.order[[0, 2, 4, 6, 1, 3, 5, 7]][::2]).verify()
+    assert not replace(proof, patterns=(aq.Blocks(4),)).verify()
+    assert not replace(proof, patterns=(~aq.Window(1) | aq.Causal(),)).verify()
+    assert aq.check(aq.Design(8, aq.Global((0,)))).fixed_width_certificate is None
     star = {one.rule: one.holds for one in aq.check(aq.Design(8, aq.Global((0,)))).fixed_width}
     assert star == {"self-loops": False, "path": False, "s": True, "concentration": True}
 

@@ -79,22 +79,28 @@ def test_a_transformer_has_its_design(norm: str) -> None:
     design = aq.Design(6, position=aq.URPE())
     model = aq.nn.Transformer(design, dim=8, depth=3, heads=2)
     verdict = aq.check(model, norm=norm)
-    assert verdict.universal is True
-    assert verdict.certificate is not None
-    assert verdict.certificate.verify()
+    assert verdict.universal is None
+    assert "its design is universal" in verdict.reason
+    assert "here it is 8" in verdict.reason
     words = aq.nn.Transformer(design, dim=8, depth=3, heads=2, vocab=11)
-    assert aq.check(words, norm=norm).universal is True
-    assert words.embedding is not None
+    assert "its design is universal" in aq.check(words, norm=norm).reason
+
+
+def test_layer_norms_without_feed_forward_are_not_affine() -> None:
+    design = aq.Design(6, position=aq.NoPosition(), feedforward=False)
+    assert aq.check(design).universal is False
+    model = aq.nn.Transformer(design, dim=8, depth=3, heads=2)
+    assert "layer norms and no feed-forward" in str(aq.check(model, target="equivariant").findings)
 
 
 def test_a_causal_transformer() -> None:
     model = aq.nn.Transformer(aq.Design(6), dim=8, depth=2, causal=True)
-    assert aq.check(model, target="causal").universal is True
+    assert "its design is universal" in aq.check(model, target="causal").reason
     verdict = aq.check(model)
     assert verdict.universal is False
     assert verdict.witness is not None
     assert verdict.witness.name == "W5"
-    assert aq.check(model, target="causal", tokens=4).universal is True
+    assert "its design is universal" in aq.check(model, target="causal", tokens=4).reason
     with pytest.raises(InvalidArgument, match="tokens=7"):
         aq.check(model, tokens=7)
 

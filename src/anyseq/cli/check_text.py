@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 
+from anyseq.positions import Absolute
 from anyseq.verdicts import ANSWERS, Verdict
 
 _WIDTH = 80
@@ -31,6 +32,9 @@ def verdict_text(verdict: Verdict) -> str:
         lines += ["", *_wrapped("  witness ", str(verdict.witness))]
     if verdict.certificate is not None:
         lines += ["", *_wrapped("  proof   ", str(verdict.certificate))]
+    if verdict.design is not None and verdict.design.position == Absolute():
+        conditions = ", ".join(f"{one.rule} {ANSWERS[one.holds]}" for one in verdict.fixed_width)
+        lines += ["", *_wrapped("  paper B ", f"conditions for fixed width in L^p: {conditions}")]
     if verdict.fixes:
         lines.append("")
     for fix in verdict.fixes:

@@ -16,12 +16,14 @@ class Certificate:
     """Why a design is universal, in numbers that `verify` checks with code of its own.
 
     kind: "gather" (positions are known, every token reaches every token), "rigid" (L^p: nothing but
-        the identity keeps the design), "mean" (equivariant functions, by one uniform layer).
+        the identity keeps the design), "mean" (equivariant functions, by one uniform layer),
+        "fixed width" (paper B's conditions).
     patterns, tokens, bos: who sees whom. target: which pairs must meet.
     layers: after how many layers all wanted pairs have met, from `phase` of the cycle on.
     hub: a position that sees all and is seen by all, if that is the proof.
     rounds: layers after which every position is known; colours (tokens,): how the design tells
-        positions apart in the end, all different.
+        positions apart in the end, all different. full_layer: the pattern that sees all.
+    order: (tokens,) a Hamiltonian path.
     """
 
     kind: str
@@ -36,12 +38,17 @@ class Certificate:
     rounds: int = 0
     colours: np.ndarray | None = None
     full_layer: int | None = None
+    order: np.ndarray | None = None
 
     def verify(self) -> bool:
         """Check it again, by code that shares nothing with the rules that found it."""
         if self.kind == "mean":
             assert self.full_layer is not None
             return verify.sees_all(self.patterns[self.full_layer], self.tokens, self.bos)
+        if self.kind == "fixed width":
+            assert self.order is not None
+            if not verify.follows(self.patterns, self.tokens, self.bos, self.order):
+                return False
         if self.colours is not None and len(np.unique(self.colours)) != self.tokens:
             return False
         return verify.all_meet(

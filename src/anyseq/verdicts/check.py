@@ -109,6 +109,7 @@ def check_design(design: Design, norm: str, target: str, facts: Facts | None = N
             for rule in PAPER_B
             if (ruling := rule(Question(facts, "lp", "all"))) is not None
         ),
+        _fixed_width_proof=lambda: papers.fixed_width(Question(facts, "lp", "all")),
         _fixes=partial(fixes, design, norm, target, check_design),
         _again=partial(check_design, design, facts=facts),
     )

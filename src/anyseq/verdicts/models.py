@@ -91,8 +91,8 @@ def _of_module(module: torch.nn.Module, tokens: int | None) -> _Subject:
 
 
 def _of_transformer(module: Transformer, tokens: int | None) -> _Subject:
-    """Its design with the depth it has; layer norms before each half cost no expressivity, since
-    a large constant feature makes them as linear as one likes."""
+    """Its design with the depth it has. Obstacles hold for every width and with layer norms, which
+    act on each token by itself; only W7 speaks of blocks without them."""
     design = module.design
     length = design.tokens if tokens is None else tokens
     lengths = {pattern.natural_length for pattern in design.cycle} - {None}
@@ -102,9 +102,12 @@ def _of_transformer(module: Transformer, tokens: int | None) -> _Subject:
         return _undescribed(module, length, "not all of its layers are attention")
     cycle = tuple(part & Causal() if module.causal else part for part in design.cycle)
     design = replace(design, tokens=length, patterns=cycle, depth=len(module.blocks))
-    width = f"the rules let it grow; here it is {module.dim}"
-    found = (Finding("width", None, width, "as read"),)
-    return _Subject(type(module).__name__, length, design, (), found)
+    normed = any(isinstance(part, torch.nn.LayerNorm) for part in module.modules())
+    if normed and not design.feedforward:
+        return _undescribed(module, length, "it has layer norms and no feed-forward layers")
+    unsure = [f"the theorems let the width grow; here it is {module.dim}"]
+    unsure += ["the theorems speak of blocks without layer norms"] * normed
+    return _Subject(type(module).__name__, length, design, tuple(unsure), ())
 
 
 def _of_hugging_face(module: Any, tokens: int | None) -> _Subject:

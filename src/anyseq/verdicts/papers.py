@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import torch
 
+from anyseq.positions import Absolute
+from anyseq.verdicts.certificate import Certificate
 from anyseq.verdicts.question import Question
 from anyseq.verdicts.ruling import Ruling
 from anyseq.verdicts.verdict import Finding
@@ -45,9 +47,7 @@ def path(question: Question) -> Ruling:
 
 def all_reach(question: Question) -> Ruling:
     """Assumption 1.3: a finite s after which every token has seen all."""
-    layers = question.reach.layers if question.wanted == "all" else None
-    if question.wanted != "all":
-        return _info("s", False, "asked of all pairs, not only of earlier tokens", _ONE)
+    layers = question.facts.reach("all").layers
     if layers is None:
         return _info("s", False, "some token never reaches another", _ONE)
     return _info("s", True, f"s = {layers}", _ONE)
@@ -57,6 +57,35 @@ def concentrates(question: Question) -> Ruling:
     """Assumption 2: ρ(t·v) tends to hardmax as t grows; so do all maps of this library."""
     name = type(question.design.probability).__name__.lower()
     return _info("concentration", True, f"{name} can put its weight on one token", _TWO)
+
+
+def fixed_width(question: Question) -> Certificate | None:
+    """The certificate that networks of fixed width are universal in L^p, if all conditions hold."""
+    design, reach, path = question.design, question.facts.reach("all"), question.path
+    rulings = (self_loops(question), concentrates(question))
+    if not (
+        all(ruling.finding.holds for ruling in rulings)
+        and isinstance(design.position, Absolute)
+        and not (design.bos or design.sinks)
+        and all(len(pattern.heads()) == 1 for pattern in design.cycle)
+        and design.feedforward
+        and design.final_norm is None
+        and design.depth is None
+        and path.order is not None
+        and reach.layers is not None
+    ):
+        return None
+    return Certificate(
+        kind="fixed width",
+        patterns=design.cycle,
+        tokens=design.tokens,
+        bos=design.bos,
+        target="all",
+        layers=reach.layers,
+        proof=reach.proof,
+        hub=reach.hub,
+        order=path.order,
+    )
 
 
 def _info(rule: str, holds: bool | None, saw: str, theorem: str) -> Ruling:

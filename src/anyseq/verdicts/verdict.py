@@ -17,6 +17,10 @@ NORMS = ("sup", "lp")
 TARGETS = ("all", "causal", "equivariant")
 
 
+def _none() -> None:
+    return None
+
+
 @dataclass(frozen=True)
 class Finding:
     """One thing that was found out.
@@ -66,6 +70,7 @@ class Verdict:
     design: Design | None = None
     reach: Reach | None = None
     _fixed_width: Callable[[], tuple[Finding, ...]] = field(default=tuple, repr=False)
+    _fixed_width_proof: Callable[[], Certificate | None] = field(default=_none, repr=False)
     _fixes: Callable[[], tuple[Fix, ...]] = field(default=tuple, repr=False)
     _again: Callable[[str, str], Verdict] | None = field(default=None, repr=False)
 
@@ -78,6 +83,11 @@ class Verdict:
     def fixed_width(self) -> tuple[Finding, ...]:
         """Paper B's conditions for its class of fixed width, ST^{2,1,4}, one by one; L^p."""
         return self._fixed_width()
+
+    @cached_property
+    def fixed_width_certificate(self) -> Certificate | None:
+        """That networks of fixed width are universal in L^p, if all those conditions hold."""
+        return self._fixed_width_proof()
 
     def ask(self, norm: str, target: str) -> Verdict:
         """The verdict on the same thing for another norm and target."""

@@ -26,6 +26,22 @@ def sees_all(pattern: Pattern, tokens: int, bos: bool) -> bool:
     )
 
 
+def follows(patterns: Sequence[Pattern], tokens: int, bos: bool, order: np.ndarray) -> bool:
+    """Whether the order is one of all tokens in which each sees the one before it, in some pattern,
+    and every position sees itself, in all of them."""
+    if sorted(order.tolist()) != list(range(tokens)):
+        return False
+    size, zero = tokens + bos, torch.zeros((), dtype=torch.int64)
+    places, index = torch.from_numpy(order).long() + bos, torch.arange(size)
+    mods = [part.at(size) for pattern in patterns for part in pattern.heads()]
+    if not all(bool(mod(zero, zero, index, index).all()) for mod in mods):
+        return False
+    seen = torch.zeros(tokens - 1, dtype=torch.bool)
+    for mod in mods:
+        seen |= mod(zero, zero, places[1:], places[:-1])
+    return bool(seen.all())
+
+
 def all_meet(
     patterns: Sequence[Pattern],
     tokens: int,
