@@ -11,6 +11,7 @@ import anyseq as aq
 from anyseq.construct.contextual import Contextual
 from anyseq.construct.functions import FUNCTIONS
 from anyseq.errors import InvalidArgument
+from anyseq.pictures.bench_check import bench_check_figure
 from anyseq.pictures.tolerance import tolerance_figure
 
 
@@ -88,3 +89,14 @@ def test_no_picture_of_a_number() -> None:
 
 def test_torch_default_dtype_is_left_alone() -> None:
     assert torch.get_default_dtype() == torch.float32
+
+
+def test_pictures_of_reach_and_of_what_verdicts_cost() -> None:
+    reach = aq.check(aq.Design(12, aq.Strided(3))).reach
+    (panel, *_) = aq.show(reach).axes
+    assert panel.get_title() == "all pairs meet within 2 layers"
+    apart = aq.check(aq.Design(6, aq.Blocks(2))).reach
+    assert aq.show(apart).axes[0].get_title() == "some pairs never meet"
+    row = {"pattern": "Window", "tokens": 8, "seconds": 0.2, "extra_bytes": 3e6}
+    figure = bench_check_figure({"verdicts": [row, row | {"tokens": 16, "seconds": 0.4}]})
+    assert [label.get_text() for label in figure.axes[0].get_xticklabels()] == ["8", "16"]

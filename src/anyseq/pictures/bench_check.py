@@ -8,6 +8,8 @@ from matplotlib.figure import Figure
 
 from anyseq.pictures.style import COLOURS, figure
 
+_ROUND = [digit * 10.0**power for power in range(-3, 5) for digit in (1, 2, 5)]
+
 
 def bench_check_figure(figures: dict[str, Any]) -> Figure:
     """Seconds and memory of a verdict against the number of tokens."""
@@ -18,11 +20,17 @@ def bench_check_figure(figures: dict[str, Any]) -> Figure:
         tokens = [row["tokens"] for row in rows]
         style = {"color": colour, "marker": "o", "ms": 4, "label": name}
         time.plot(tokens, [row["seconds"] for row in rows], **style)
-        memory.plot(tokens, [max(row["extra_bytes"], 1e6) / 1e9 for row in rows], **style)
-    for panel, unit in ((time, "seconds"), (memory, "extra GB")):
+        memory.plot(tokens, [max(row["extra_bytes"], 1e6) / 1e6 for row in rows], **style)
+    lengths = sorted({row["tokens"] for row in figures["verdicts"]})
+    for panel, title in ((time, "seconds for a verdict"), (memory, "MB for a verdict")):
         panel.set_xscale("log", base=2)
         panel.set_yscale("log")
+        panel.set_xticks(lengths, [f"{n:,}" for n in lengths])
+        panel.minorticks_off()
+        low, high = panel.get_ylim()
+        ticks = [tick for tick in _ROUND if low <= tick <= high]
+        panel.set_yticks(ticks, [f"{tick:,g}" for tick in ticks])
         panel.set_xlabel("tokens")
-        panel.set_title(f"a verdict, {unit}", fontsize=10)
-    time.legend(fontsize=8, frameon=False)
+        panel.set_title(title, fontsize=10)
+    memory.legend(fontsize=8, frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     return made
