@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
 from math import ceil
 from typing import Any
 
 from anyseq.design import Design
 from anyseq.graph import reach
 from anyseq.patterns import Composite, Global, Intersection, Pattern, Union, Window
-from anyseq.positions import URPE, Absolute, Place
+from anyseq.positions import URPE, Absolute, NoPosition, Place
 from anyseq.verdicts.verdict import Fix, Verdict
 
 _OFFERED = 5  # so many at most
@@ -40,7 +39,11 @@ def fixes(design: Design, norm: str, target: str, check: Check) -> tuple[Fix, ..
     alone = [(change,) for change in (*connecting, *knowing)]
     found = _that_work(design, norm, target, check, alone)
     if not found:
-        pairs = list(product(connecting, knowing))
+        pairs = [
+            (other, change)
+            for change in knowing
+            for other in _connecting(replace(design, **change.fields), norm, target, check)
+        ]
         found = _that_work(design, norm, target, check, pairs)
     return tuple(found[:_OFFERED])
 
@@ -70,16 +73,17 @@ def _connecting(design: Design, norm: str, target: str, check: Check) -> Iterato
         if proof is not None and proof.kind == "gather":
             depth = max(1, proof.rounds + proof.layers)
             more = depth - design.depth
-            yield _Change(f"make it {depth} layers deep", f"{more} more layers", 5,
-                          {"depth": depth})  # fmt: skip
+            if more > 0:
+                layers = f"{more} more layer" + "s" * (more > 1)
+                yield _Change(f"make it {depth} layers deep", layers, 5 + more, {"depth": depth})
     if design.tokens == 1:
         return
     if target != "causal":
         cycle = tuple(pattern | Global((0,)) for pattern in design.cycle)
         yield _Change("make token 0 global in every layer", "", 1, {"patterns": cycle})
         second = (*design.cycle, Global((0,)) | Window(1))
-        yield _Change("alternate with a layer of window(1) | global(0)", "", 2,
-                      {"patterns": second})  # fmt: skip
+        says = "alternate with a layer of window(1) | global(0)"
+        yield _Change(says, "", 2, {"patterns": second})
     depth = design.depth or 1
     for radius in sorted({ceil((design.tokens - 1) / depth), 1}):
         widened = tuple(_widened(pattern, radius) for pattern in design.cycle)
@@ -91,7 +95,7 @@ def _knowing(design: Design) -> Iterator[_Change]:
     """Changes of what tokens know of their places."""
     if Place.INPUT not in design.position.acts_in:
         yield _Change(
-            "add absolute positions",
+            "absolute positions" + " instead" * (design.position != NoPosition()),
             f"{design.tokens:,} vectors of the model's width",
             3,
             {"position": Absolute()},

@@ -63,7 +63,8 @@ def _of_config(config: Any, tokens: int | None) -> _Subject:
 
     reading = read_config(config, tokens)
     found = tuple(Finding("config", True, fact, "as read") for fact in reading.facts)
-    return _Subject(reading.subject, reading.tokens, reading.design, reading.unsure, found)
+    name = f"{reading.subject}, {reading.tokens:,} tokens"
+    return _Subject(name, reading.tokens, reading.design, reading.unsure, found)
 
 
 def _of_module(module: torch.nn.Module, tokens: int | None) -> _Subject:

@@ -34,11 +34,11 @@ def gather(question: Question) -> Ruling | None:
     if one_layer:
         saw = "one layer of gains gathers the sequence and tells every token its position"
     elif rounds == 0:
-        saw = f"{layers_text(layers)} gather the sequence at every token"
+        saw = f"every token has gathered the sequence after {layers_text(layers)}"
     else:
         saw = (
-            f"{layers_text(rounds)} tell every token its position, {layers_text(layers)} more "
-            "gather the sequence there"
+            f"every token knows its position after {layers_text(rounds)}, and has gathered the "
+            f"sequence {layers_text(layers)} later"
         )
     certificate = Certificate(
         kind="gather",
