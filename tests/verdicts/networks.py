@@ -6,7 +6,6 @@ import torch
 
 import anyseq as aq
 from anyseq.base import generator
-from anyseq.graph import refine
 
 
 def random_network(
@@ -66,16 +65,3 @@ def gathered(design: aq.Design, layers: int, phase: int, x: torch.Tensor) -> tor
         slots = torch.where(fresh & ~held, sums / counts.clamp(min=1e-12), slots)
         held |= fresh
     return slots.masked_fill(~held, torch.nan)[bos:, bos:]
-
-
-def told_apart(design: aq.Design, seed: int = 0) -> int:
-    """How many different outputs random networks of the design have on identical tokens."""
-    rounds = refine(design).rounds
-    depth = max(len(design.cycle), min(12, rounds + len(design.cycle)))
-    model = random_network(design, seed, depth=depth, dim=8, heads=3)
-    x = torch.full((1, design.tokens, 8), 0.3, dtype=torch.float64)
-    with torch.no_grad():
-        out = model(x)[0]
-    apart = (out[:, None] - out[None, :]).abs().amax(-1)
-    alike = apart <= 1e-9 * out.abs().max()
-    return int(torch.unique(alike.long(), dim=0).shape[0])

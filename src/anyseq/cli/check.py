@@ -103,7 +103,8 @@ def check(
         from anyseq.pictures import save, show
 
         save(show(verdict.reach), picture)
-        say(f"drawn in {picture}")
+        if not json:
+            say(f"drawn in {picture}")
     if require is not None and verdict.universal is not True:
         sys.exit(1)
 

@@ -27,14 +27,23 @@ def verdict_text(verdict: Verdict) -> str:
         "",
     ]
     for one in verdict.findings:
-        lines += _wrapped(f"  {ANSWERS[one.holds]:<8}", f"{one.rule}: {one.saw} [{one.theorem}]")
+        mark = "read" if one.theorem == "as read" else ANSWERS[one.holds]
+        lines += _wrapped(f"  {mark:<8}", f"{one.rule}: {one.saw} [{one.theorem}]")
     if verdict.witness is not None:
         lines += ["", *_wrapped("  witness ", str(verdict.witness))]
     if verdict.certificate is not None:
         lines += ["", *_wrapped("  proof   ", str(verdict.certificate))]
-    if verdict.design is not None and verdict.design.position == Absolute():
-        conditions = ", ".join(f"{one.rule} {ANSWERS[one.holds]}" for one in verdict.fixed_width)
-        lines += ["", *_wrapped("  paper B ", f"conditions for fixed width in L^p: {conditions}")]
+    if verdict.witness is not None and verdict.witness.name == "W5":
+        hint = "no layer sees later tokens; --target causal asks about causal functions"
+        lines += ["", *_wrapped("  note    ", hint)]
+    design = verdict.design
+    if design is not None and design.position == Absolute() and design.depth is None:
+        conditions = ", ".join(
+            one.saw if one.rule == "s" and one.holds else f"{one.rule} {ANSWERS[one.holds]}"
+            for one in verdict.fixed_width
+        )
+        known = f"conditions of Yun et al. 2020b for fixed width, in L^p: {conditions}"
+        lines += ["", *_wrapped("  also    ", known)]
     if verdict.fixes:
         lines.append("")
     for fix in verdict.fixes:

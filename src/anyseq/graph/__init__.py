@@ -1,5 +1,6 @@
 """Reach, refinement, symmetries and paths of a design."""
 
+from anyseq.graph.edges import TooManyEdges
 from anyseq.graph.path import Path, hamiltonian_path
 from anyseq.graph.reach import Reach, reach
 from anyseq.graph.refinement import Refinement, refine
@@ -10,6 +11,7 @@ __all__ = [
     "Reach",
     "Refinement",
     "Symmetry",
+    "TooManyEdges",
     "hamiltonian_path",
     "reach",
     "refine",

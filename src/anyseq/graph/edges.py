@@ -73,7 +73,21 @@ def seen_by_any_head(pattern: Pattern) -> Pattern:
     return pattern if len(heads) == 1 else reduce(or_, heads)
 
 
-def edges_of(pattern: Pattern, size: int) -> Edges:
+class TooManyEdges(InvalidArgument):
+    """A graph that would take too much memory."""
+
+
+def all_see_themselves(design: Design) -> bool:
+    """Whether every vertex sees itself, in every pattern and head."""
+    size, zero = vertices(design), torch.zeros((), dtype=torch.int64)
+    index = torch.arange(size)
+    heads = {head for pattern in design.cycle for head in pattern.heads()}
+    return all(
+        not head.differs and bool(head.at(size)(zero, zero, index, index).all()) for head in heads
+    )
+
+
+def edges_of(pattern: Pattern, size: int, most: int = _MOST_EDGES) -> Edges:
     """The edges of a pattern, in any head, for `size` vertices."""
     pattern = seen_by_any_head(pattern)
     mask_mod, maybe = pattern.at(size), pattern.blocks(size, _BLOCK).some_maybe.numpy()
@@ -92,10 +106,10 @@ def edges_of(pattern: Pattern, size: int) -> Edges:
         degrees[first:last] = many
         columns.append(candidates[place].astype(np.int32))
         total += len(place)
-        if total > _MOST_EDGES:
-            raise InvalidArgument(
+        if total > most:
+            raise TooManyEdges(
                 f"tokens={size}: the pattern {type(pattern).__name__} has more than "
-                f"{_MOST_EDGES:,} connections there; expected fewer tokens or a sparser pattern"
+                f"{most:,} connections there; expected fewer tokens or a sparser pattern"
             )
     return Edges(_starts(degrees), np.concatenate(columns))
 

@@ -9,11 +9,13 @@ import numpy as np
 
 from anyseq.design import Design
 from anyseq.errors import InvalidArgument
-from anyseq.graph.edges import Array, edges_of, vertices
+from anyseq.graph.edges import Array, TooManyEdges, all_see_themselves, edges_of, vertices
 from anyseq.graph.labels import geometric, labels, start
 from anyseq.graph.relations import numbered
 from anyseq.graph.tables import LabelledEdges, Tables
 from anyseq.probability import Entmax15, Hardmax, ProbMap, Softmax, Sparsemax, TopK
+
+_MOST_EDGES = 1 << 25
 
 Rule = Callable[[Tables, Array], list[bytes]]
 """Tables and old colours -> what each vertex sees; equal bytes = not told apart."""
@@ -68,21 +70,31 @@ def refine(design: Design) -> Refinement:
       sees the shares of the columns; and two rows of at most k keys see what softmax sees. A row of
       at most k keys and a longer one are told apart by their shares only: a class that has both is
       not cut, or one of its parts would be told apart from the longer row without proof.
-    - sparsemax, entmax15 with ALiBi: sure are the shares (slope 0), limit is T_i as for TopK.
-    - hardmax with ALiBi: sure are the shares; the limit is what softmax sees, since hardmax is a
-      limit of softmax.
+    - sparsemax, entmax15 and TopK with ALiBi: nothing is sure, since slopes are never 0 and keys
+      far away may get no weight; the limit is T_i as for TopK.
+    - hardmax with ALiBi: nothing is sure; the limit is what softmax sees, since hardmax is a limit
+      of softmax.
+
+    If nobody has anything to tell apart, one column and no empty row everywhere, no graph is
+    needed. Beyond 2^25 connections nothing is sure, and the limit is that all positions differ.
     """
     begin = start(design.position, design.tokens, design.bos)
     sure, limit = _rules(design.probability, design)
-    if len(np.unique(begin)) == len(begin):
+    bias, gain = labels(design.position, vertices(design))
+    one_column = len(np.unique(begin)) == 1 and len(np.unique(gain)) == 1 and not design.sinks
+    if len(np.unique(begin)) == len(begin) or (one_column and all_see_themselves(design)):
         classes = begin[design.bos :]
         return Refinement(classes, classes, 0)
-    bias, gain = labels(design.position, vertices(design))
-    cycle = []
-    for pattern in design.cycle:
-        heads = dict.fromkeys(pattern.heads())
-        known = (edges_of(head, vertices(design)) for head in heads)
-        cycle.append([LabelledEdges.of(edges, bias, gain, design.sinks) for edges in known])
+    try:
+        known = [
+            [edges_of(head, vertices(design), _MOST_EDGES) for head in dict.fromkeys(part.heads())]
+            for part in design.cycle
+        ]
+    except TooManyEdges:
+        return Refinement(begin[design.bos :], np.arange(design.tokens), 0)
+    cycle = [
+        [LabelledEdges.of(edges, bias, gain, design.sinks) for edges in heads] for heads in known
+    ]
     classes, rounds = _rounds(cycle, begin, sure, design.depth)
     finest = classes if limit is sure else _rounds(cycle, begin, limit, design.depth)[0]
     return Refinement(classes[design.bos :], finest[design.bos :], rounds)
@@ -105,19 +117,21 @@ def _rules(prob_map: ProbMap, design: Design) -> tuple[Rule, Rule]:
         case Softmax():
             return smooth, smooth
         case Hardmax():
-            return (_shares, smooth) if alibi else (smooth, smooth)
+            return (_nothing, smooth) if alibi else (smooth, smooth)
         case Sparsemax() | Entmax15():
-            return (_shares, _whole) if alibi else (_sparse, _sparse)
+            return (_nothing, _whole) if alibi else (_sparse, _sparse)
+        case TopK() if prob_map.k >= vertices(design):
+            return smooth, smooth
         case TopK():
-            return _top(prob_map.k, smooth), _whole
+            return (_nothing if alibi else _top(prob_map.k, smooth)), _whole
     raise InvalidArgument(
         f"prob_map={prob_map!r}: it is not known what this map can tell apart; expected softmax, "
         "hardmax, sparsemax, entmax15 or TopK"
     )
 
 
-def _shares(tables: Tables, colours: Array) -> list[bytes]:
-    return tables.shares()
+def _nothing(tables: Tables, colours: Array) -> list[bytes]:
+    return [b""] * len(colours)
 
 
 def _whole(tables: Tables, colours: Array) -> list[bytes]:

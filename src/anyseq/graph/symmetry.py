@@ -15,10 +15,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from anyseq.design import Design
-from anyseq.graph.edges import Array, Edges, edges_of, vertices
+from anyseq.graph.edges import Array, Edges, TooManyEdges, edges_of, vertices
 from anyseq.graph.isomorphism import GivenUp, find
 from anyseq.graph.labels import geometric, labels, start
 from anyseq.graph.relations import Relation, stable
+
+_MOST_EDGES = 1 << 25
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +40,10 @@ class Symmetry:
 
 def symmetry(design: Design, target: str = "all") -> Symmetry:
     """Whether two places look alike; all wanted pairs of tokens are supposed to meet."""
-    relations = _relations(design)
+    try:
+        relations = _relations(design)
+    except TooManyEdges:
+        return Symmetry(None)
     begin = start(design.position, design.tokens, design.bos)
     colours = stable(relations, begin)
     bos, real = int(design.bos), colours[design.bos :]
@@ -69,7 +74,7 @@ def _relations(design: Design) -> list[Relation]:
     size = vertices(design)
     bias, gain = labels(design.position, size)
     heads = dict.fromkeys(head for pattern in design.cycle for head in pattern.heads())
-    return [_relaxed(edges_of(head, size), bias, gain, design) for head in heads]
+    return [_relaxed(edges_of(head, size, _MOST_EDGES), bias, gain, design) for head in heads]
 
 
 def _relaxed(edges: Edges, bias: Array, gain: Array, design: Design) -> Relation:

@@ -53,7 +53,12 @@ def read_config(config: Any, tokens: int | None = None) -> Reading:
     _refuse_foreign(own)
     text = own.get_text_config()
     _check_known(text)
-    limit = longest(text)
+    try:
+        limit = longest(text)
+    except (AttributeError, TypeError, ValueError) as problem:
+        raise UnsupportedModel(
+            f"{type(text).__name__} does not say how many positions it has: {problem}"
+        ) from problem
     if tokens is None:
         tokens = _TOKENS if limit is None else min(_TOKENS, limit)
     if at_least_one("tokens", tokens) > (limit or tokens):
@@ -62,7 +67,7 @@ def read_config(config: Any, tokens: int | None = None) -> Reading:
         )
     try:
         outline = FAMILIES[text.model_type](text, tokens)
-    except (AttributeError, KeyError, TypeError, InvalidArgument) as problem:
+    except (AttributeError, KeyError, TypeError, ValueError) as problem:
         raise UnsupportedModel(
             f"{type(text).__name__} cannot be read as a design: {type(problem).__name__} {problem}"
         ) from problem
@@ -98,13 +103,18 @@ def _load(config: Any) -> PreTrainedConfig:
     if not isinstance(config, Mapping):
         config = _read_json(config)
     kind = config.get("model_type")
+    if not isinstance(kind, str):
+        raise UnsupportedModel(
+            f"config: model_type={kind!r}; expected the name of a family, one of "
+            f"{', '.join(sorted(FAMILIES))}"
+        )
     if kind == "mistral" and "layer_types" in config:
         kind = "ministral"  # what transformers makes of it
     if kind not in FAMILIES and config.get("auto_map"):
         raise UnsupportedModel(
             f"model_type={kind!r}: the config names code of its own (auto_map), which is never run"
         )
-    if not isinstance(kind, str) or kind not in CONFIG_MAPPING:
+    if kind not in CONFIG_MAPPING:
         raise UnsupportedModel(_unknown(kind))
     try:
         return CONFIG_MAPPING[kind].from_dict(dict(config))

@@ -7,9 +7,12 @@ import re
 from dataclasses import fields
 from typing import Any
 
+import torch
+
 from anyseq.errors import AnyseqError, InvalidArgument
 from anyseq.patterns.algebra import Complement, Intersection, Union
 from anyseq.patterns.factored import Blocks, Fixed, Strided, Summary
+from anyseq.patterns.given import FromMask
 from anyseq.patterns.hubs import Global, Longformer, Ring, Star
 from anyseq.patterns.offsets import Causal, Dilated, Full, LogSparse, Residue, Window
 from anyseq.patterns.pattern import Pattern
@@ -53,6 +56,10 @@ def pattern_text(pattern: Pattern) -> str:
             return f"~{_in_brackets(part)}"
         case Global(tokens):
             return f"global({', '.join(map(str, tokens))})"
+        case FromMask(given) if isinstance(given, torch.Tensor):
+            return f"a mask of {len(given)} x {len(given)}"
+        case FromMask(given):
+            return f"mask_mod {getattr(given, '__name__', type(given).__name__)}"
         case PerHead(parts):
             return f"perhead({', '.join(map(pattern_text, parts))})"
     name = type(pattern).__name__.lower()

@@ -41,7 +41,7 @@ def evaluated(
     """What somebody's mask_mod says, or an error that says what is wrong with it."""
     try:
         mask = mask_mod(b, h, i, j)
-    except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as problem:
+    except Exception as problem:  # somebody's function may raise anything
         raise InvalidArgument(
             f"pattern: the mask_mod fails on index tensors b, h, i, j for {i.numel()} queries "
             f"and {j.numel()} keys: {problem}"
@@ -67,7 +67,7 @@ def differs_by_row_or_head(mask_mod: MaskMod) -> bool:
     place = torch.zeros(1, 1).long()
     try:
         shape = tuple(mask_mod(rows, heads, place, place).shape)
-    except (AttributeError, LookupError, RuntimeError, TypeError, ValueError):
+    except Exception:  # somebody's function may raise anything
         return True
     return len(shape) == 4 and shape[:2] != (1, 1)
 

@@ -19,7 +19,10 @@ def reach_figure(reach: Reach) -> Figure:
     most = max(1, int(np.nanmax(layers)))
     colours = _colours(most)
     image = panel.imshow(
-        layers, cmap=colours, norm=BoundaryNorm(np.arange(most + 2) - 0.5, colours.N)
+        layers,
+        interpolation="none",
+        cmap=colours,
+        norm=BoundaryNorm(np.arange(most + 2) - 0.5, colours.N),
     )
     for axis in (panel.xaxis, panel.yaxis):
         axis.set_major_locator(MaxNLocator(integer=True))
@@ -32,7 +35,7 @@ def reach_figure(reach: Reach) -> Figure:
     if reach.layers is None:
         title = "some pairs never meet"
     else:
-        title = f"all pairs meet within {reach.layers} layers"
+        title = f"all pairs meet within {reach.layers} layer" + "s" * (reach.layers != 1)
     panel.set_title(title, fontsize=10)
     return made
 

@@ -7,54 +7,63 @@ from typing import Any
 
 import numpy as np
 
-from anyseq.patterns import Pattern
+from anyseq.design import Design
 from anyseq.verdicts import verify
+from anyseq.verdicts.verify_places import looks_different, told_apart
+
+KINDS = ("gather", "rigid", "mean", "fixed width")
 
 
 @dataclass(frozen=True, eq=False)
 class Certificate:
     """Why a design is universal, in numbers that `verify` checks with code of its own.
 
-    kind: "gather" (positions are known, every token reaches every token), "rigid" (L^p: nothing but
-        the identity keeps the design), "mean" (equivariant functions, by one uniform layer),
-        "fixed width" (paper B's conditions).
-    patterns, tokens, bos: who sees whom. target: which pairs must meet.
-    layers: after how many layers all wanted pairs have met, from `phase` of the cycle on.
-    hub: a position that sees all and is seen by all, if that is the proof.
-    rounds: layers after which every position is known; colours (tokens,): how the design tells
-        positions apart in the end, all different. full_layer: the pattern that sees all.
-    order: (tokens,) a Hamiltonian path.
+    kind: "gather" (positions become known, then every token gathers the sequence), "rigid" (L^p: no
+        two places look alike), "mean" (equivariant functions, by one uniform layer), "fixed width"
+        (paper B's conditions).
+    target: which pairs must meet, "all" or "causal".
+    rounds: layers after which every position is known.
+    layers: after how many more all wanted pairs have met, from `phase` of the cycle on.
+    proof, hub: how that was found; a position that sees all and is seen by all, if that is it.
+    full_layer: the pattern that sees all. order: (tokens,) a Hamiltonian path.
     """
 
     kind: str
-    patterns: tuple[Pattern, ...]
-    tokens: int
-    bos: bool
+    design: Design
     target: str
     layers: int
     phase: int = 0
     proof: str = "sets"
     hub: int | None = None
     rounds: int = 0
-    colours: np.ndarray | None = None
     full_layer: int | None = None
     order: np.ndarray | None = None
 
     def verify(self) -> bool:
-        """Check it again, by code that shares nothing with the rules that found it."""
+        """Check it again, by code that shares nothing with the rules that found it: who meets whom
+        by following steps, hubs or sets; positions by random heads that tell them apart; places by
+        sums of random functions. (What only a search shows to be rigid is not confirmed.)"""
+        if self.kind not in KINDS or self.target not in ("all", "causal") or self.rounds < 0:
+            return False
+        design = self.design
         if self.kind == "mean":
-            assert self.full_layer is not None
-            return verify.sees_all(self.patterns[self.full_layer], self.tokens, self.bos)
-        if self.kind == "fixed width":
-            assert self.order is not None
-            if not verify.follows(self.patterns, self.tokens, self.bos, self.order):
-                return False
-        if self.colours is not None and len(np.unique(self.colours)) != self.tokens:
+            seen = self.full_layer in range(len(design.cycle))
+            return seen and verify.sees_all(
+                design.cycle[self.full_layer or 0], design.tokens, design.bos
+            )
+        if self.kind == "fixed width" and (
+            self.order is None
+            or not verify.follows(design.cycle, design.tokens, design.bos, self.order)
+        ):
+            return False
+        if self.kind == "gather" and not told_apart(design, self.rounds):
+            return False
+        if self.kind == "rigid" and not looks_different(design):
             return False
         return verify.all_meet(
-            self.patterns,
-            self.tokens,
-            self.bos,
+            design.cycle,
+            design.tokens,
+            design.bos,
             causal=self.target == "causal",
             layers=self.layers,
             phase=self.phase,
@@ -75,8 +84,9 @@ class Certificate:
     def __str__(self) -> str:
         if self.kind == "mean":
             return "one layer of uniform attention to all tokens, then a feed-forward layer"
-        meet = f"all pairs meet within {self.layers:,} layers (by {self.proof})"
+        meet = f"all pairs meet within {self.layers:,} layer{'s' * (self.layers != 1)}"
+        meet += f" (by {self.proof})"
         if self.kind == "rigid":
             return f"{meet}, and no two places look alike"
-        known = f"after {self.rounds:,} layers positions are known" if self.rounds else ""
+        known = f"positions are known after layer {self.rounds:,}" if self.rounds else ""
         return f"{known}; from there {meet}" if known else meet

@@ -92,7 +92,7 @@ def check_design(design: Design, norm: str, target: str, facts: Facts | None = N
     elif proof is not None:
         universal, reason = True, proof.finding.saw
     else:
-        reason = next(one.saw for one in findings if one.holds is None)
+        reason = "; ".join(one.saw for one in findings if one.holds is None)
     return Verdict(
         subject=describe(design),
         universal=universal,
@@ -118,7 +118,9 @@ def check_design(design: Design, norm: str, target: str, facts: Facts | None = N
 def _is_model(what: Any) -> bool:
     if isinstance(what, torch.nn.Module | Mapping | str | PathLike):
         return True
-    return any(cls.__name__ in ("PreTrainedConfig", "PretrainedConfig") for cls in type(what).mro())
+    # by name, since transformers may not be there; the name has changed once
+    names = {cls.__name__ for cls in type(what).__mro__}
+    return not names.isdisjoint({"PreTrainedConfig", "PretrainedConfig"})
 
 
 def _as_design(what: Any, tokens: int | None) -> Design:

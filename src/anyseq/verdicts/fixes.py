@@ -8,12 +8,13 @@ from math import ceil
 from typing import Any
 
 from anyseq.design import Design
-from anyseq.graph import reach
+from anyseq.graph import TooManyEdges, reach
 from anyseq.patterns import Composite, Global, Intersection, Pattern, Union, Window
 from anyseq.positions import URPE, Absolute, NoPosition, Place
 from anyseq.verdicts.verdict import Fix, Verdict
 
 _OFFERED = 5  # so many at most
+_MOST_CONNECTIONS = 1 << 24  # of a window that is offered
 
 Check = Callable[[Design, str, str], Verdict]
 
@@ -51,14 +52,17 @@ def fixes(design: Design, norm: str, target: str, check: Check) -> tuple[Fix, ..
 def _that_work(
     design: Design, norm: str, target: str, check: Check, changes: Sequence[tuple[_Change, ...]]
 ) -> list[Fix]:
-    before = max(reach(design).connections)
+    before = _connections(design)
     found: list[tuple[int, int, Fix]] = []
     for parts in changes:
         fields = {name: value for part in parts for name, value in part.fields.items()}
         changed = replace(design, **fields)
-        if changed == design or not check(changed, norm, target).universal:
+        try:
+            if changed == design or not check(changed, norm, target).universal:
+                continue
+            connections = _connections(changed) - before
+        except TooManyEdges:
             continue
-        connections = max(reach(changed).connections) - before
         says = " and ".join(part.says for part in parts)
         costs = [part.parameters for part in parts if part.parameters]
         fix = Fix(says, changed, connections, "; ".join(costs) or "no new parameters")
@@ -79,15 +83,16 @@ def _connecting(design: Design, norm: str, target: str, check: Check) -> Iterato
     if design.tokens == 1:
         return
     if target != "causal":
-        cycle = tuple(pattern | Global((0,)) for pattern in design.cycle)
+        hub = Global((int(design.bos),))  # BOS, if any, is at 0
+        cycle = tuple(pattern | hub for pattern in design.cycle)
         yield _Change("make token 0 global in every layer", "", 1, {"patterns": cycle})
-        second = (*design.cycle, Global((0,)) | Window(1))
-        says = "alternate with a layer of window(1) | global(0)"
+        second = (*design.cycle, hub | Window(1))
+        says = "alternate with a layer of neighbours and token 0 as a hub"
         yield _Change(says, "", 2, {"patterns": second})
     depth = design.depth or 1
     for radius in sorted({ceil((design.tokens - 1) / depth), 1}):
         widened = tuple(_widened(pattern, radius) for pattern in design.cycle)
-        if widened != design.cycle:
+        if widened != design.cycle and radius * design.tokens <= _MOST_CONNECTIONS:
             yield _Change(f"widen the window to {radius}", "", 3, {"patterns": widened})
 
 
@@ -119,6 +124,12 @@ def _other(design: Design) -> Iterator[_Change]:
     if design.final_norm is not None:
         yield _Change("drop the final norm, or put a linear layer after it",
                       "", 1, {"final_norm": None})  # fmt: skip
+
+
+def _connections(design: Design) -> int:
+    """How many a layer has, on average over the cycle."""
+    counts = reach(design).connections
+    return ceil(sum(counts) / len(counts))
 
 
 def _widened(pattern: Pattern, radius: int) -> Pattern:

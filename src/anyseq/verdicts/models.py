@@ -46,9 +46,9 @@ def check_model(what: Any, *, norm: str, target: str, tokens: int | None) -> Ver
 
     What a description says is judged by the rules for designs, which hold for all weights. A model
     is also probed, with its own weights and with random ones. If it does what no network of its
-    design does, the design is not used. If a probe fails in every trial the answer is False, with
-    a witness on that very model: its error is measured, and nothing is said of weights that were
-    not tried. If all probes pass, the answer is None, unless the rules prove more.
+    design does, the design is not used. If a probe fails in every trial there is a witness on that
+    very model; but nothing is said of weights that were not tried, so that the answer is None, as
+    it is if all probes pass, unless the rules say more.
 
     tokens: the length; 16 unless given, or that of the design.
     """
@@ -103,6 +103,8 @@ def _of_transformer(module: Transformer, tokens: int | None) -> _Subject:
         return _undescribed(module, length, "not all of its layers are attention")
     cycle = tuple(part & Causal() if module.causal else part for part in design.cycle)
     design = replace(design, tokens=length, patterns=cycle, depth=len(module.blocks))
+    if module.vocab is not None:  # the tied linear layer comes after the norm
+        design = replace(design, final_norm=None)
     normed = any(isinstance(part, torch.nn.LayerNorm) for part in module.modules())
     if normed and not design.feedforward:
         return _undescribed(module, length, "it has layer norms and no feed-forward layers")
@@ -125,7 +127,8 @@ def _of_hugging_face(module: Any, tokens: int | None) -> _Subject:
     except UnsupportedModel as problem:
         return _undescribed(module, tokens, f"its config could not be read: {problem}")
     found = tuple(Finding("config", True, fact, "as read") for fact in reading.facts)
-    name = f"{type(module).__name__}: {reading.subject}"
+    part = "the encoder of " * bool(module.config.is_encoder_decoder)
+    name = f"{part}{type(module).__name__}: {reading.subject}"
     return _Subject(name, reading.tokens, reading.design, reading.unsure, found)
 
 
@@ -145,9 +148,9 @@ def _answer(subject: _Subject, norm: str, target: str) -> Verdict:
     verdict = replace(verdict, _again=partial(_answer, subject))
     if verdict.universal is False:
         return _with_replay(subject, verdict)
-    refuted = _refuted_by_probe(subject, verdict)
-    if refuted is not None:
-        return refuted
+    failed = _seen_to_fail(subject, verdict)
+    if failed is not None:
+        return failed
     gaps = tuple(Finding("not covered", None, why, "as read") for why in subject.unsure)
     found = (*verdict.findings, *gaps)
     if verdict.universal and not subject.unsure:
@@ -176,9 +179,11 @@ def _with_replay(subject: _Subject, verdict: Verdict) -> Verdict:
     return replace(verdict, findings=(*verdict.findings, replay))
 
 
-def _refuted_by_probe(subject: _Subject, verdict: Verdict) -> Verdict | None:
-    """False, if a probe failed in every trial and the witness holds on the model itself."""
-    if subject.probe is None or subject.function is None:
+def _seen_to_fail(subject: _Subject, verdict: Verdict) -> Verdict | None:
+    """None, with a witness on this very model, if a probe failed in every trial. What was not seen
+    with some weights may be there with others, so nothing is refuted; and nothing is said where the
+    design is proved to be universal."""
+    if subject.probe is None or subject.function is None or verdict.universal:
         return None
     witness = seen.obstruction(subject.probe, verdict.norm, verdict.target)
     if witness is None:
@@ -188,14 +193,13 @@ def _refuted_by_probe(subject: _Subject, verdict: Verdict) -> Verdict | None:
         return None
     tried = subject.probe.trials - 1
     weights = "its own weights" + f" and {tried} random sets of weights" * (tried > 0)
-    reason = f"{witness.why} Seen with {weights}, not proved for others"
+    reason = f"an obstruction was seen with {weights}, not proved for others: {witness.why}"
     replay = Finding("replay", False, f"this model errs by {error:.4g}", witness.name)
-    found = (*verdict.findings, replay)
     return replace(
         verdict,
-        universal=False,
-        reason=reason,
-        findings=found,
+        universal=None,
+        reason=reason.rstrip("."),
+        findings=(*verdict.findings, replay),
         witness=witness,
         certificate=None,
         _fixes=tuple,

@@ -77,9 +77,7 @@ def fixed_width(question: Question) -> Certificate | None:
         return None
     return Certificate(
         kind="fixed width",
-        patterns=design.cycle,
-        tokens=design.tokens,
-        bos=design.bos,
+        design=design,
         target="all",
         layers=reach.layers,
         proof=reach.proof,

@@ -42,16 +42,13 @@ def gather(question: Question) -> Ruling | None:
         )
     certificate = Certificate(
         kind="gather",
-        patterns=design.cycle,
-        tokens=design.tokens,
-        bos=design.bos,
+        design=design,
         target=question.wanted,
         layers=layers,
         phase=phase,
         proof=question.reach.proof,
         hub=question.reach.hub,
         rounds=rounds,
-        colours=None if question.knows_positions else question.refinement.classes,
     )
     return Ruling(Finding(rule, True, saw, "Theorem 5.1"), certificate=certificate)
 
@@ -77,9 +74,7 @@ def rigid(question: Question) -> Ruling | None:
     assert reach.layers is not None
     certificate = Certificate(
         kind="rigid",
-        patterns=design.cycle,
-        tokens=design.tokens,
-        bos=design.bos,
+        design=design,
         target=question.wanted,
         layers=reach.layers,
         proof=reach.proof,
@@ -98,14 +93,15 @@ def mean(question: Question) -> Ruling | None:
     if not design.feedforward:
         return None
     rule, theorem = "mean", "the sum construction"
+    if question.has_slopes:
+        saw = "ALiBi's slopes are never 0, so that no layer averages evenly"
+        return Ruling(Finding(rule, None, saw, theorem))
     if layer is None or (design.depth is not None and layer >= design.depth):
         saw = "no layer sees all tokens at once, and no theorem covers other ways"
         return Ruling(Finding(rule, None, saw, theorem))
     certificate = Certificate(
         kind="mean",
-        patterns=design.cycle,
-        tokens=design.tokens,
-        bos=design.bos,
+        design=design,
         target="all",
         layers=1,
         full_layer=layer % len(design.cycle),
@@ -117,7 +113,8 @@ def mean(question: Question) -> Ruling | None:
 def _one_layer(question: Question, rounds: int) -> bool:
     """One layer with a gain for each offset: head r takes x_(i-r) alone, and the heads that find a
     token tell what i sees, in offsets; if that is all that is wanted, and tells i, it is enough."""
-    return question.has_gain and rounds <= 1 and (question.reach.layers or 0) <= 1
+    soft = question.is_soft or not question.has_slopes
+    return soft and question.has_gain and rounds <= 1 and (question.reach.layers or 0) <= 1
 
 
 def _between(question: Question, needed: int) -> Ruling:

@@ -19,8 +19,8 @@ from anyseq.graph import (
     symmetry,
 )
 from anyseq.patterns import Pattern
-from anyseq.positions import URPE, Absolute, Place, Position, Sinusoidal
-from anyseq.probability import Entmax15, Softmax, Sparsemax
+from anyseq.positions import URPE, Absolute, ALiBi, Place, Position, Sinusoidal
+from anyseq.probability import Entmax15, Softmax, Sparsemax, TopK
 
 
 class Facts:
@@ -104,9 +104,22 @@ class Question:
         return Place.GAIN in self.design.position.acts_in
 
     @property
+    def has_slopes(self) -> bool:
+        """Whether scores fall with the distance in every head, as ALiBi's."""
+        return isinstance(base_of(self.design.position), ALiBi)
+
+    @property
+    def is_soft(self) -> bool:
+        """Whether every visible key gets some weight."""
+        probability = self.design.probability
+        return isinstance(probability, Softmax) or (
+            isinstance(probability, TopK) and probability.k >= self.size
+        )
+
+    @property
     def is_smooth(self) -> bool:
         """Whether the probability map is continuous, and depends on all scores that are close."""
-        return isinstance(self.design.probability, Softmax | Sparsemax | Entmax15)
+        return self.is_soft or isinstance(self.design.probability, Sparsemax | Entmax15)
 
     @cached_property
     def full_layer(self) -> int | None:

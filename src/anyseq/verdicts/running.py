@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
-from math import prod
 from typing import Any
 
 import torch
@@ -13,6 +12,7 @@ import torch
 from anyseq.base import at_least_one, generator
 from anyseq.errors import AnyseqError, InvalidArgument, UnsupportedModel
 from anyseq.nn import Transformer
+from anyseq.verdicts.witness import features_of
 
 Run = Callable[[torch.Tensor], Any]
 
@@ -99,7 +99,7 @@ def as_function(model: torch.nn.Module, features: int | None = None) -> Function
     if isinstance(copy, Transformer):
         copy.embedding = None
     if features is None:
-        features = _features(copy)
+        features = features_of(copy)
     return Function(name, copy, copy, at_least_one("features", features))
 
 
@@ -117,7 +117,10 @@ def _embedded(model: Any, features: int) -> Function:
     if model._can_set_experts_implementation():
         model.set_experts_implementation("eager")  # the quicker ones know no float64
     inner = model.get_encoder() if model.config.is_encoder_decoder else model
-    width = inner.get_input_embeddings().weight.shape[1]
+    try:
+        width = inner.get_input_embeddings().weight.shape[1]
+    except (AttributeError, NotImplementedError) as problem:
+        raise UnsupportedModel(f"{name} has no input embeddings: nothing to probe") from problem
     rng = generator(0)
     offset = torch.randn(width, generator=rng, dtype=torch.float64)
     matrix = torch.randn(features, width, generator=rng, dtype=torch.float64)
@@ -138,19 +141,6 @@ def _output(answer: Any) -> torch.Tensor | None:
         if isinstance(found, torch.Tensor):
             return found
     return None
-
-
-def _features(module: torch.nn.Module) -> int:
-    """How many features a module takes: what it says itself, or the first of its parts that does;
-    a norm says it by its shape. 1 if nobody does."""
-    for part in module.modules():
-        for name in ("features", "in_features", "dim", "d_model", "embed_dim"):
-            value = getattr(part, name, None)
-            if isinstance(value, int) and not isinstance(value, bool):
-                return value
-        if isinstance(part, torch.nn.LayerNorm | torch.nn.RMSNorm):
-            return prod(part.normalized_shape)
-    return 1
 
 
 def _line(problem: Exception) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from anyseq.base import table
+from anyseq.base import one_of, table
 from anyseq.design import Design
 from anyseq.graph import Reach
 from anyseq.verdicts.certificate import Certificate
@@ -91,6 +91,8 @@ class Verdict:
 
     def ask(self, norm: str, target: str) -> Verdict:
         """The verdict on the same thing for another norm and target."""
+        one_of("norm", norm, NORMS)
+        one_of("target", target, TARGETS)
         if (norm, target) == (self.norm, self.target) or self._again is None:
             return self
         return self._again(norm, target)

@@ -58,32 +58,34 @@ def all_meet(
     cycle = [patterns[(phase + layer) % len(patterns)] for layer in range(layers)]
     if tokens == 1:
         return True
-    if hub is not None and layers > 1:
-        return _through_hub(cycle, size, hub)
-    if by_offsets:
-        return _by_offsets(cycle, size, tokens, causal)
+    if hub is not None and 0 <= hub < size and _through_hub(cycle, size, bos, hub):
+        return True
+    if by_offsets and _by_offsets(cycle, size, tokens, causal):
+        return True
     return _by_sets(cycle, size, bos, causal)
 
 
-def _through_hub(cycle: Sequence[Pattern], size: int, hub: int) -> bool:
-    """One layer in which the hub sees all, and a later one in which all see the hub."""
+def _through_hub(cycle: Sequence[Pattern], size: int, bos: bool, hub: int) -> bool:
+    """One layer in which the hub sees all tokens, and a later one in which all see the hub."""
     index = torch.arange(size)
     zero, here = torch.zeros((), dtype=torch.int64), torch.tensor(hub)
     heard = False
     for pattern in cycle:
         parts = [part.at(size) for part in pattern.heads()]
-        told = any(bool((mod(zero, zero, index, here) | (index == hub)).all()) for mod in parts)
-        if heard and told:
+        known = (index == hub) | (index < bos)
+        column = torch.stack([mod(zero, zero, index, here).expand(size) for mod in parts]).any(0)
+        if heard and bool((column | known).all()):
             return True
         row = torch.stack([mod(zero, zero, here, index).expand(size) for mod in parts]).any(0)
-        heard = heard or bool((row | (index == hub)).all())
+        heard = heard or bool((row | known).all())
     return False
 
 
 def _by_offsets(cycle: Sequence[Pattern], size: int, tokens: int, causal: bool) -> bool:
     """Sums of steps, one a layer: steps in one direction never leave the sequence; or, if all
     patterns close to a ring, steps around it."""
-    steps = [(_steps(pattern, size, 1), _steps(pattern, size, -1)) for pattern in cycle]
+    known = {one: (_steps(one, size, 1), _steps(one, size, -1)) for one in set(cycle)}
+    steps = [known[pattern] for pattern in cycle]
     if all(np.array_equal(up[up > 0], np.sort(size - down[down > 0])) for up, down in steps):
         return bool(_summed([up for up, _ in steps], size, ring=True).all())
     upward = _summed([up for up, _ in steps], size, ring=False)[:tokens].all()

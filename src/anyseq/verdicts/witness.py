@@ -7,7 +7,8 @@ that no network of the design gets below, whatever its weights. `replay` measure
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from math import prod
 
 import torch
 
@@ -37,9 +38,9 @@ class Witness:
     why: str
     norm: str
     bound: float
-    sequences: torch.Tensor
-    values: torch.Tensor
-    weights: torch.Tensor
+    sequences: torch.Tensor = field(repr=False)
+    values: torch.Tensor = field(repr=False)
+    weights: torch.Tensor = field(repr=False)
 
     def inputs(self, features: int = 1) -> torch.Tensor:
         """(B, n, features) the sequences, float64."""
@@ -48,32 +49,38 @@ class Witness:
     def replay(self, model: Model, features: int | None = None) -> float:
         """The error of a real module, in evaluation mode: at least `bound`, up to its rounding.
 
-        features: how many the module takes; its `dim` or `in_features` unless given, or 1.
+        features: how many the module takes; what it says of itself unless given, or 1.
         """
+        if not callable(model):
+            raise InvalidArgument(f"model={model!r}: expected a module or a function")
         if features is None:
-            features = next(
-                (
-                    getattr(model, name)
-                    for name in ("features", "in_features", "dim")
-                    if isinstance(getattr(model, name, None), int)
-                ),
-                1,
-            )
-        training = isinstance(model, torch.nn.Module) and model.training
-        if isinstance(model, torch.nn.Module):
-            model.eval()
+            if isinstance(model, torch.nn.Module):
+                features = features_of(model)
+            else:
+                features = int(getattr(model, "features", 1))
+        parts = list(model.modules()) if isinstance(model, torch.nn.Module) else []
+        training = [part for part in parts if part.training]
+        x = self.inputs(features).to(*_kind_of(model), copy=True)
+        for part in parts:
+            part.training = False
         try:
             with torch.no_grad():
-                out = model(self.inputs(features).to(*_kind_of(model)).contiguous())
+                out = model(x)
+        except (RuntimeError, TypeError, ValueError, IndexError) as problem:
+            raise InvalidArgument(
+                f"model fails on {tuple(x.shape)}, (batch, tokens, features): {problem}; give "
+                "features=, or a function that maps floats of that shape to outputs"
+            ) from problem
         finally:
-            if training and isinstance(model, torch.nn.Module):
-                model.train()
+            for part in training:
+                part.training = True
         if not isinstance(out, torch.Tensor) or out.shape[:2] != self.values.shape or out.ndim != 3:
             came = tuple(out.shape) if isinstance(out, torch.Tensor) else type(out).__name__
             raise InvalidArgument(
-                f"model gave {came} for {tuple(self.inputs(features).shape)}: expected "
-                "(batch, tokens, features)"
+                f"model gave {came} for {tuple(x.shape)}: expected (batch, tokens, features)"
             )
+        if not out.shape[2] or bool(out.isnan().any()):
+            raise InvalidArgument("model gave NaN, or no features: there is no error to measure")
         return self.error(out)
 
     def error(self, out: torch.Tensor) -> float:
@@ -86,6 +93,19 @@ class Witness:
     def __str__(self) -> str:
         unit = "sup norm" if self.norm == "sup" else "L2², summed over tokens"
         return f"{self.name}: {self.function}: error at least {self.bound:.4g} ({unit}). {self.why}"
+
+
+def features_of(module: torch.nn.Module) -> int:
+    """How many features a module takes: what it says itself, or the first of its parts that does;
+    a norm says it by its shape. 1 if nobody does."""
+    for part in module.modules():
+        for name in ("features", "in_features", "dim", "d_model", "embed_dim", "input_size"):
+            value = getattr(part, name, None)
+            if isinstance(value, int) and not isinstance(value, bool):
+                return value
+        if isinstance(part, torch.nn.LayerNorm | torch.nn.RMSNorm):
+            return prod(part.normalized_shape)
+    return 1
 
 
 def _kind_of(model: Model) -> tuple[torch.device, torch.dtype]:

@@ -1,0 +1,171 @@
+"""A second opinion on what tells places apart: numbers instead of tables and colours.
+
+Random heads are run on constant features in float64, layer by layer. Equal places get equal numbers
+up to rounding, so that a gap far above rounding proves that two places differ.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from anyseq.base import generator
+from anyseq.design import Design
+from anyseq.positions import URPE, Absolute, ALiBi, Rotary, Shaw, Sinusoidal
+from anyseq.probability import Entmax15, Softmax, Sparsemax
+
+_GAP = 1e-8  # between numbers of size 1
+_HEADS = 8
+
+
+def told_apart(design: Design, layers: int) -> bool:
+    """Whether some network of the design, of that many layers, gives all tokens different outputs
+    on identical tokens."""
+    size, rng = design.tokens + design.bos, generator(0)
+    if isinstance(_base(design), Absolute | Sinusoidal):
+        return True
+    bias, gain = _labels(design, size)
+    slopes = isinstance(_base(design), ALiBi)
+    ties = not isinstance(design.probability, Softmax | Sparsemax | Entmax15)
+    places = _start(design, size)
+    for layer in range(layers):
+        seen = [places.double()[:, None]]
+        for head in design.cycle[layer % len(design.cycle)].heads():
+            mask = head.mask(size)
+            for _ in range(_HEADS):
+                score, level = (
+                    torch.randint(0, 2, (4 * size,), generator=rng).double()
+                    if ties
+                    else torch.randn(4 * size, generator=rng, dtype=torch.float64)
+                    for _ in range(2)
+                )
+                slope = torch.rand((), generator=rng, dtype=torch.float64)
+                by_label = -slope * bias if slopes else score[bias]
+                scores = by_label + level[places][None, :]
+                scores = scores.masked_fill(~mask, -torch.inf)
+                if design.sinks:
+                    sink = torch.randn((), generator=rng, dtype=torch.float64)
+                    scores = torch.cat([scores, sink.expand(size, 1)], dim=1)
+                weights = design.probability(scores)[:, :size]
+                factor = torch.randn(4 * size, generator=rng, dtype=torch.float64)
+                value = torch.randn(size, generator=rng, dtype=torch.float64)
+                seen.append(
+                    (weights * factor[gain] @ value[places][:, None])
+                    if len(gain.unique()) > 1
+                    else weights @ value[places][:, None]
+                )
+        places = _numbered(torch.cat(seen, dim=1))
+    return len(places[design.bos :].unique()) == design.tokens
+
+
+def looks_different(design: Design) -> bool:
+    """Whether no two tokens look alike when all tokens differ. First by sums over what each place
+    sees, and what those see, of random functions of labels and of these sums themselves; then, for
+    places with equal sums, by trying to map what one sees onto what the other sees. Too many trials
+    count as alike."""
+    size, rng = design.tokens + design.bos, generator(0)
+    bias, gain = _labels(design, size)
+    places = _start(design, size)
+    heads = {head for pattern in design.cycle for head in pattern.heads()}
+    masks = [head.mask(size) for head in heads]
+    labels = [_relaxed(bias, mask, design) * (4 * size) + gain for mask in masks]
+    for _ in range(size):
+        seen = [places.double()[:, None]]
+        for mask, label in zip(masks, labels, strict=True):
+            one, two = torch.randn(2, size, generator=rng, dtype=torch.float64)[:, places]
+            angle = label * 0.7548776662466927 % 1.0 * 6.0  # an irrational step: labels spread out
+            seen.append(((angle * one + two).sin() * mask).sum(1, keepdim=True))
+        finer = _numbered(torch.cat(seen, dim=1))
+        if len(finer.unique()) == len(places.unique()):
+            break
+        places = finer
+    if len(places[design.bos :].unique()) == design.tokens:
+        return True
+    views = [
+        [{j: int(label[i, j]) for j in mask[i].nonzero()[:, 0].tolist()} for i in range(size)]
+        for mask, label in zip(masks, labels, strict=True)
+    ]
+    alike = _Alike(views, places.tolist())
+    tokens = range(design.bos, size)
+    try:
+        return not any(alike.extend({i: j}, [i]) for i in tokens for j in tokens if i < j)
+    except RecursionError:
+        return False
+
+
+class _Alike:
+    """Trials to map what one place sees onto what another sees."""
+
+    def __init__(self, views: list[list[dict[int, int]]], places: list[int]) -> None:
+        self.views, self.places, self.left = views, places, 20_000
+
+    def extend(self, image: dict[int, int], open_: list[int]) -> bool:
+        """Whether the map can be extended to all that the open places see."""
+        self.left -= 1
+        if self.left < 0:
+            raise RecursionError
+        if not open_:
+            return True
+        u = open_[0]
+        for view in self.views:
+            ours, theirs = view[u], view[image[u]]
+            if len(ours) != len(theirs):
+                return False
+            for w, label in ours.items():
+                if w in image:
+                    if theirs.get(image[w]) != label:
+                        return False
+                    continue
+                used = set(image.values())
+                return any(
+                    self.extend({**image, w: other}, [*open_, w])
+                    for other, there in theirs.items()
+                    if there == label and other not in used and self.places[w] == self.places[other]
+                )
+        return self.extend(image, open_[1:])
+
+
+def _relaxed(bias: torch.Tensor, mask: torch.Tensor, design: Design) -> torch.Tensor:
+    """Bias labels up to what normalisation hides: a constant of a whole row, which is all that a
+    slope or a single label can differ by; a sink shows it."""
+    if design.sinks:
+        return bias
+    low = bias.masked_fill(~mask, int(bias.max()) + 1).amin(1, keepdim=True)
+    high = bias.masked_fill(~mask, -1).amax(1, keepdim=True)
+    return (bias - low if isinstance(_base(design), ALiBi) else bias * (low < high)).clamp(min=0)
+
+
+def _base(design: Design) -> object:
+    return design.position.base if isinstance(design.position, URPE) else design.position
+
+
+def _start(design: Design, size: int) -> torch.Tensor:
+    if isinstance(_base(design), Absolute | Sinusoidal):
+        return torch.arange(size)
+    return (torch.arange(size) < design.bos).long()
+
+
+def _labels(design: Design, size: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """(size, size) whole numbers >= 0: what biases, and what gains, see of each pair."""
+    index = torch.arange(size)
+    offset, base = index[:, None] - index[None, :], _base(design)
+    plain = torch.zeros_like(offset)
+    if isinstance(base, Rotary):
+        bias = offset + size
+    else:
+        bias = base.label(offset) if hasattr(base, "label") else plain
+        bias = bias - bias.min()
+    gain = bias if isinstance(base, Shaw) else plain
+    return bias, (offset + size if isinstance(design.position, URPE) else gain)
+
+
+def _numbered(seen: torch.Tensor) -> torch.Tensor:
+    """Rows (size, k) as whole numbers: equal if they agree up to rounding. One random direction
+    tells rows apart as well as all of them."""
+    mixed = seen.numpy() / max(1.0, float(seen.abs().max()))
+    line = mixed @ np.random.default_rng(0).standard_normal(seen.shape[1])
+    order = np.argsort(line)
+    steps = np.concatenate([[0], np.cumsum(np.diff(line[order]) > _GAP)])
+    numbers = np.empty(len(line), dtype=np.int64)
+    numbers[order] = steps
+    return torch.from_numpy(numbers)
