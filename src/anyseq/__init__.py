@@ -47,11 +47,11 @@ from anyseq.positions import (
     Toeplitz,
 )
 from anyseq.probability import Entmax15, Hardmax, ProbMap, Softmax, Sparsemax, TopK
-from anyseq.verdicts import Certificate, Finding, Fix, Verdict, Witness, check
 
 if TYPE_CHECKING:
     from anyseq import hf
     from anyseq.pictures import show
+    from anyseq.verdicts import Certificate, Finding, Fix, Verdict, Witness, check
 
 __version__ = "0.1.0"
 
@@ -120,12 +120,15 @@ def __dir__() -> list[str]:
     return sorted(__all__)
 
 
-def __getattr__(name: str) -> Any:
-    # Plotting and transformers are loaded when first used: importing anyseq stays quick.
-    if name == "show":
-        from anyseq.pictures import show
+# Plotting, verdicts and transformers are loaded when first used: importing anyseq stays quick.
+_LATER = {"show": "anyseq.pictures"} | dict.fromkeys(
+    ("Certificate", "Finding", "Fix", "Verdict", "Witness", "check"), "anyseq.verdicts"
+)
 
-        return show
+
+def __getattr__(name: str) -> Any:
+    if name in _LATER:
+        return getattr(import_module(_LATER[name]), name)
     if name == "hf":
         return import_module("anyseq.hf")
     raise AttributeError(f"module 'anyseq' has no attribute {name!r}")

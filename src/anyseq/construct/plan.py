@@ -13,7 +13,6 @@ from anyseq.design import Design
 from anyseq.errors import CannotApproximate, InvalidArgument
 from anyseq.patterns import Full
 from anyseq.probability import Softmax
-from anyseq.verdicts import check
 
 DEFAULT_BUDGET = 100_000_000
 """Parameters: 0.8 GB of float64."""
