@@ -43,6 +43,8 @@ class Plan:
         reasons = [
             f"{name}: {why}" for name, why in self.refused.items() if method in ("auto", name)
         ]
+        from anyseq.verdicts import check  # slow to load, and only a refusal needs it
+
         verdict = check(self.ask.design, norm=self.ask.norm)
         if verdict.universal is False:
             reasons.insert(0, f"not every f can be expressed by this design. {verdict.witness}")
