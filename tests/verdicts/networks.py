@@ -31,16 +31,19 @@ def random_network(
     return model.eval()
 
 
-def train(model: aq.nn.Transformer, witness: aq.Witness, steps: int = 60) -> None:
-    """Adam on the witness's own target."""
+def train(model: aq.nn.Transformer, witness: aq.Witness, steps: int = 60) -> tuple[float, float]:
+    """Adam on the witness's own target; the loss before and after."""
     x = witness.inputs(model.dim).contiguous()
     wanted = witness.values[..., None]
     adam = torch.optim.Adam(model.parameters(), lr=0.02)
+    losses = []
     for _ in range(steps):
         adam.zero_grad()
         loss = ((model(x) - wanted) ** 2).mean()
         loss.backward()
         adam.step()
+        losses.append(float(loss.detach()))
+    return losses[0], losses[-1]
 
 
 def gathered(design: aq.Design, layers: int, phase: int, x: torch.Tensor) -> torch.Tensor:

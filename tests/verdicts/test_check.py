@@ -120,6 +120,9 @@ def test_json_and_table() -> None:
     verdict = aq.check(aq.Design(5, aq.Causal(), aq.NoPosition()))
     plain = json.loads(json.dumps(verdict.to_dict(), allow_nan=False))
     assert plain["universal"] is False
+    assert plain["table"]["causal"] == {"sup": False, "lp": True}
+    assert plain["reach"]["connections"] == [15]
+    assert plain["reach"]["sparsity"] == pytest.approx(10 / 25)
     assert plain["witness"]["name"] in ("W5", "W8")
     table = verdict.table().splitlines()
     assert table[0].split() == ["target", "sup", "lp"]

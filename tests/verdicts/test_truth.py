@@ -71,12 +71,15 @@ def test_no_network_beats_a_witness(design: aq.Design, norm: str, target: str) -
 )
 @pytest.mark.parametrize("norm", NORMS)
 def test_training_does_not_beat_a_witness(design: aq.Design, norm: str) -> None:
-    """Networks that are trained on the very function come to the bound, not below it."""
+    """Networks that are trained on the very function come closer to it, not below the bound."""
     witness = aq.check(design, norm=norm).witness
-    if witness is None:
-        return
+    if norm == "lp" and witness is None:
+        witness = aq.check(design).witness
+    assert witness is not None
     model = random_network(design, 0, depth=2, dim=4)
-    train(model, witness)
+    before, after = train(model, witness)
+    # normed outputs have one and the same size, so that nothing can come closer to f = 1
+    assert after < before or design.final_norm == "layernorm"
     assert witness.replay(model) >= witness.bound * (1 - 1e-6)
 
 

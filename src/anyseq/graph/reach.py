@@ -54,6 +54,12 @@ class Reach:
     design: Design = field(repr=False)
 
     @property
+    def sparsity(self) -> float:
+        """The share of pairs without a connection, on average over the cycle."""
+        size = self.tokens + self.design.bos
+        return 1.0 - sum(self.connections) / len(self.connections) / size**2
+
+    @property
     def holds(self) -> bool:
         """Whether all wanted pairs are reached."""
         return self.layers is not None

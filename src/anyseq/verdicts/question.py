@@ -145,6 +145,9 @@ def _causal(pattern: Pattern, size: int) -> bool:
     offsets = pattern.offsets(size)
     if offsets is not None:
         return not bool(offsets[: size - 1].any())  # i - j < 0
+    zero, index = torch.zeros((), dtype=torch.int64), torch.arange(size - 1)
+    if any(bool(part.at(size)(zero, zero, index, index + 1).any()) for part in pattern.heads()):
+        return False  # some token sees the next one: no need to look at all pairs
     i, j = pattern.edges(size)
     return bool((j <= i).all())
 

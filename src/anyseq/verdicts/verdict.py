@@ -127,6 +127,20 @@ class Verdict:
                 "norm": witness.norm,
                 "bound": witness.bound,
             },
+            "table": {
+                target: {norm: self.ask(norm, target).universal for norm in NORMS}
+                for target in TARGETS
+            },
+            "reach": None
+            if self.reach is None
+            else {
+                "layers": self.reach.layers,
+                "unreached": self.reach.unreached,
+                "last": self.reach.last,
+                "connections": self.reach.connections,
+                "sparsity": self.reach.sparsity,
+            },
+            "fixed_width": {one.rule: one.holds for one in self.fixed_width},
             "certificate": None if self.certificate is None else self.certificate.to_dict(),
             "fixes": [
                 {
