@@ -23,7 +23,7 @@ from anyseq.positions import (
     Sinusoidal,
     T5Bias,
 )
-from anyseq.probability import Hardmax
+from anyseq.probability import Hardmax, TopK
 
 HEADS = 96
 SAME, DIFFERENT = 1e-10, 1e-7
@@ -54,22 +54,28 @@ def _heads(
 ) -> torch.Tensor:
     """(size, heads · features): what the heads of one pattern give each position."""
     size, many = len(colours), int(colours.max()) + 1
-    whole = isinstance(design.probability, Hardmax)  # ties need whole numbers
+    whole = isinstance(design.probability, Hardmax | TopK)  # ties need whole numbers
 
     def draw(*shape: int) -> torch.Tensor:
         if whole:
-            return torch.randint(-1, 2, shape, generator=rng).double()
+            return torch.randint(-2, 3, shape, generator=rng).double()
         return torch.randn(*shape, generator=rng, dtype=torch.float64)
 
     offset = torch.arange(size)[:, None] - torch.arange(size)[None, :]
     base = design.position.base if isinstance(design.position, URPE) else design.position
-    scores = draw(HEADS, many, many)[:, colours][:, :, colours]
+    sloped = isinstance(base, ALiBi)
+    # between the flattest slope and the steepest; contents can make up for any distance
+    slope = 8 * torch.rand(HEADS, 1, 1, generator=rng, dtype=torch.float64)
+    slope = 2.0 ** -(slope.round() if whole else slope)  # sums of powers of two tie exactly
+    reach = slope * torch.randint(1, 4, slope.shape, generator=rng) if sloped else 1.0
+    scores = reach * draw(HEADS, many, many)[:, colours][:, :, colours]
     # some heads look at positions only
     scores[: HEADS // 3] = 0.0
-    scores = scores + _bias(base, offset, colours, draw, whole)
+    scores = scores + _bias(base, offset, colours, draw, whole, slope)
     if design.sinks:
-        scores = torch.cat([scores, draw(HEADS, 1, 1).expand(HEADS, size, 1)], dim=2)
-    scores[: HEADS // 6] = 0.0  # and some see all scores tie
+        scores = torch.cat([scores, (reach * draw(HEADS, 1, 1)).expand(HEADS, size, 1)], dim=2)
+    if not sloped:
+        scores[: HEADS // 6] = 0.0  # and some see all scores tie
     open_ = torch.cat([mask, torch.ones(size, 1).bool()], 1) if design.sinks else mask
     weights = design.probability(scores.masked_fill(~open_, -torch.inf))[:, :, :size]
     values = torch.randn(HEADS, many, 3, generator=rng, dtype=torch.float64)[:, colours]
@@ -91,11 +97,12 @@ def _bias(
     colours: torch.Tensor,
     draw: Callable[..., torch.Tensor],
     whole: bool,
+    slope: torch.Tensor,
 ) -> torch.Tensor:
     size = len(offset)
     match base:
         case ALiBi():
-            return draw(HEADS, 1, 1).mul(-base.label(offset))
+            return -slope * base.label(offset)
         case T5Bias() | RelativeBias() | Shaw():
             label = base.label(offset)
             return draw(HEADS, int((label - label.min()).max()) + 1)[:, label - label.min()]

@@ -74,8 +74,7 @@ def finer(fine: np.ndarray, coarse: np.ndarray) -> bool:
 
 
 def exact(position: Position, prob_map: str | ProbMap) -> bool:
-    inner = position.base if isinstance(position, URPE) else position
-    return not (isinstance(prob_map, TopK) or (isinstance(inner, ALiBi) and prob_map != "softmax"))
+    return not (isinstance(prob_map, TopK) and isinstance(position, T5Bias | Shaw | ALiBi))
 
 
 @pytest.mark.parametrize("prob_map", MAPS, ids=str)
@@ -122,18 +121,58 @@ def test_alibi_sees_less_than_a_free_bias() -> None:
     assert len(np.unique(refine(design).classes)) == 32  # a token and its mirror image
 
 
-def test_bounds_of_top_k() -> None:
-    """Tokens 2 and 3 see one token of each colour at different offsets, which softmax tells apart;
-    token 4 sees two of each, and may equal either where it has more than k keys."""
-    colours, looks = torch.eye(6).bool(), torch.zeros(6, 6).bool()
+def sees(size: int, *looks: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
+    """Two masks: in the first tokens 0 and 1 see nothing, the others themselves, which gives two
+    colours; in the second the last tokens see what is listed."""
+    colours, mask = torch.eye(size).bool(), torch.zeros(size, size).bool()
     colours[:2] = False
-    for i, seen in {2: [0, 3], 3: [0, 4], 4: [0, 1, 2, 3]}.items():
-        looks[i, seen] = True
-    for k, apart in {1: False, 2: False, 3: False, 4: True}.items():
-        found = refine(Design(6, (colours, looks), RelativeBias(), TopK(k)))
-        assert (len(np.unique(found.classes[2:5])) == 3) == apart
-        assert (len(np.unique(found.classes[2:5])) == 1) == (not apart)
-        assert len(np.unique(found.limit[2:5])) == 3
+    for i, seen in zip(range(size - len(looks), size), looks, strict=True):
+        mask[i, seen] = True
+    return colours, mask
+
+
+def test_top_k_sees_which_sets_of_colours_have_k_keys() -> None:
+    """Without positions rows with m keys of each of two colours differ by whether one colour alone
+    has k keys; with a bias for each offset no two of them are alike."""
+    masks = sees(9, [0, 2], [0, 1, 2, 3], [0, 3])
+    for k, classes in {1: 1, 2: 2, 3: 1, 4: 1}.items():
+        found = refine(Design(9, masks, NoPosition(), TopK(k)))
+        assert len(np.unique(found.classes[6:])) == len(np.unique(found.limit[6:])) == classes
+        assert len(np.unique(refine(Design(9, masks, RelativeBias(), TopK(k))).classes[6:])) == 3
+
+
+@pytest.mark.parametrize(("prob_map", "last"), [("sparsemax", 22), ("entmax15", 91)])
+def test_keys_too_far_for_any_slope(prob_map: str, last: int) -> None:
+    """Two tokens see colour 0 at one distance, and colour 1 at the distances 1, ..., d + 1
+    and 1, ..., d + 2: sparsemax gives no weight to the last one if 1 + 2 + ... + (d + 1) >= 256,
+    entmax15 if 1 + 4 + ... + (d + 1)² >= 2^18."""
+    for d, differ in {last - 1: True, last: False}.items():
+        size = 8 * d
+        i, other = 5 * d, 7 * d
+        mask = torch.zeros(size, size).bool()
+        mask[i, i - d - 1 : i] = mask[other, other - d - 2 : other] = True
+        mask[i, 0], mask[other, 2 * d] = True, True  # both 5d away
+        colours = torch.eye(size).bool()
+        colours[0] = colours[2 * d] = False
+        found = refine(Design(size, (colours, mask), ALiBi(), prob_map))
+        assert (found.classes[i] != found.classes[other]) == differ
+        weights = as_weights(prob_map, size, d)
+        assert (weights[-1] > 0) == differ
+
+
+def as_weights(prob_map: str, size: int, d: int) -> torch.Tensor:
+    """The weights of keys at the distances 0, ..., d + 1 under the flattest slope."""
+    scores = -(2.0**-8) * torch.arange(d + 2, dtype=torch.float64)
+    return Design(size, Full(), ALiBi(), prob_map).probability(scores)
+
+
+def test_hardmax_with_slopes_sees_the_nearest_keys() -> None:
+    """Of the colours 0 and 1: nearer by one, farther ones besides, twice as many, another gap."""
+    masks = sees(12, [0, 2], [1, 2], [1, 2, 3], [1, 3])
+    found = refine(Design(12, masks, ALiBi(), "hardmax"))
+    # nearest of both: (8, 6), (8, 7), (9, 7), (10, 8)
+    assert [len(set(found.classes[[8, 10]])), len(set(found.classes[[8, 11]]))] == [1, 1]
+    assert found.classes[9] != found.classes[8]
 
 
 def test_a_random_graph_of_500_tokens() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -12,7 +13,10 @@ from anyseq.errors import InvalidArgument
 from anyseq.graph.edges import Array, TooManyEdges, all_see_themselves, edges_of, vertices
 from anyseq.graph.labels import geometric, labels, start
 from anyseq.graph.relations import numbered
-from anyseq.graph.tables import LabelledEdges, Tables
+from anyseq.graph.slopes import entrances, nearest, nearest_many, supported
+from anyseq.graph.tables import LabelledEdges, Tables, either
+from anyseq.graph.top import at_most, surely
+from anyseq.positions import Place
 from anyseq.probability import Entmax15, Hardmax, ProbMap, Softmax, Sparsemax, TopK
 
 _MOST_EDGES = 1 << 25
@@ -27,7 +31,7 @@ class Refinement:
 
     classes: (tokens,) int64: positions with different numbers are told apart by some network.
     limit: (tokens,) int64: positions with equal numbers are told apart by none. Equal to `classes`
-        wherever the rules are exact; finer for TopK and some maps with ALiBi.
+        wherever the rules are exact; finer for some patterns with TopK.
     rounds: the number of the last layer that changed `classes`; 0 is the start.
     """
 
@@ -57,23 +61,16 @@ def refine(design: Design) -> Refinement:
     Heads whose queries and keys read nothing but colours see T_i (`anyseq.graph.tables`) through
     the probability map. Exact rules:
 
-    - softmax, hardmax: `ratios`; with ALiBi, softmax sees `rational`.
+    - softmax, hardmax: `ratios`.
     - sparsemax, entmax15: T_i itself where two colours are visible or T_i has rank above one (but
       not which label it is, where there is but one), else the shares of its columns.
+    - with ALiBi: softmax sees `rational`, hardmax `nearest`, sparsemax and entmax15 `supported`.
     - a sink is a visible key with a label and a colour of its own.
 
-    Two bounds, where no exact rule is known. `limit` comes from something of which the output is
-    a function, `classes` from what heads of a simple kind are sure to tell apart:
-
-    - TopK(k): outputs are functions of T_i, and if T_i has a single column, of nothing but that
-      column, since weights sum to 1. Sure: with equal scores all tie and are kept, so everybody
-      sees the shares of the columns; and two rows of at most k keys see what softmax sees. A row of
-      at most k keys and a longer one are told apart by their shares only: a class that has both is
-      not cut, or one of its parts would be told apart from the longer row without proof.
-    - sparsemax, entmax15 and TopK with ALiBi: nothing is sure, since slopes are never 0 and keys
-      far away may get no weight; the limit is T_i as for TopK.
-    - hardmax with ALiBi: nothing is sure; the limit is what softmax sees, since hardmax is a limit
-      of softmax.
+    For TopK there are two bounds (`anyseq.graph.top`), and two with ALiBi (`entrances` and
+    `nearest_many`): `limit` comes from something of which the output is a function, `classes` from
+    what is sure to be told apart. They agree for every position but T5Bias, Shaw and ALiBi, and
+    there for all but contrived patterns.
 
     If nobody has anything to tell apart, one column and no empty row everywhere, no graph is
     needed. Beyond 2^25 connections nothing is sure, and the limit is that all positions differ.
@@ -102,58 +99,70 @@ def refine(design: Design) -> Refinement:
 
 def _rules(prob_map: ProbMap, design: Design) -> tuple[Rule, Rule]:
     """What is surely seen, and of what the output is a function."""
-    alibi = geometric(design.position)
-
-    def smooth(tables: Tables, colours: Array) -> list[bytes]:
-        if not alibi:
-            return tables.ratios()
-        # labels of ALiBi are 0, 1, 2, ..., the distance itself; a sink has distance 0
-        distance = np.arange(int(tables.edges.r.max()) + 1)
-        if design.sinks:
-            distance[-1] = 0
-        return tables.rational(distance)
-
+    sloped = geometric(design.position)
     match prob_map:
-        case Softmax():
-            return smooth, smooth
-        case Hardmax():
-            return (_nothing, smooth) if alibi else (smooth, smooth)
-        case Sparsemax() | Entmax15():
-            return (_nothing, _whole) if alibi else (_sparse, _sparse)
-        case TopK() if prob_map.k >= vertices(design):
-            return smooth, smooth
+        case Softmax() | Hardmax() | Sparsemax() | Entmax15():
+            rule = _by_slopes(prob_map, design.sinks) if sloped else _by_labels(prob_map)
+            return rule, rule
+        case TopK() if prob_map.k >= vertices(design) + design.sinks:
+            return _rules(Softmax(), design)
+        case TopK() if sloped:
+            return _top_by_slopes(prob_map.k, design)
         case TopK():
-            return (_nothing if alibi else _top(prob_map.k, smooth)), _whole
+            return partial(surely, k=prob_map.k), partial(at_most, k=prob_map.k)
     raise InvalidArgument(
         f"prob_map={prob_map!r}: it is not known what this map can tell apart; expected softmax, "
         "hardmax, sparsemax, entmax15 or TopK"
     )
 
 
-def _nothing(tables: Tables, colours: Array) -> list[bytes]:
-    return [b""] * len(colours)
+def _by_labels(prob_map: ProbMap) -> Rule:
+    """Scores are free for every label and colour."""
+    if isinstance(prob_map, Softmax | Hardmax):
+        return lambda tables, colours: tables.ratios()
+    return lambda tables, colours: tables.counts(tables.colourful | ~tables.plain)
 
 
-def _whole(tables: Tables, colours: Array) -> list[bytes]:
-    return tables.counts(tables.columns > 1)
+def _by_slopes(prob_map: ProbMap, sinks: bool) -> Rule:
+    """Scores are free for every colour, and fall with the distance."""
 
-
-def _sparse(tables: Tables, colours: Array) -> list[bytes]:
-    return tables.counts(tables.colourful | ~tables.plain)
-
-
-def _top(k: int, smooth: Rule) -> Rule:
     def rule(tables: Tables, colours: Array) -> list[bytes]:
-        groups = list(zip(colours.tolist(), tables.shares(), strict=True))
-        long = {group for group, many in zip(groups, tables.visible, strict=True) if many > k}
-        cut = [group not in long for group in groups]
-        finer = smooth(tables, colours)
-        return [
-            share + b"|" + more if short else share
-            for (_, share), more, short in zip(groups, finer, cut, strict=True)
-        ]
+        distance = _distances(tables, sinks)
+        match prob_map:
+            case Softmax():
+                return tables.rational(distance)
+            case Hardmax():
+                return nearest(tables, distance)
+        return supported(tables, distance, power=1 if isinstance(prob_map, Sparsemax) else 2)
 
     return rule
+
+
+def _top_by_slopes(k: int, design: Design) -> tuple[Rule, Rule]:
+    """With a gain for each offset `nearest_many` is exact: a colour on top shows its own part."""
+
+    def most(tables: Tables, colours: Array) -> list[bytes]:
+        return nearest_many(tables, _distances(tables, design.sinks), k)
+
+    def sure(tables: Tables, colours: Array) -> list[bytes]:
+        distance = _distances(tables, design.sinks)
+        keys = entrances(tables, distance, k)
+        groups = list(zip(colours.tolist(), keys, strict=True))
+        long = {group for group, many in zip(groups, tables.visible, strict=True) if many > k}
+        # where all have k keys or fewer, top-k is softmax
+        soft = np.array([group not in long for group in groups])
+        whole = [key + more for key, more in zip(keys, tables.rational(distance), strict=True)]
+        return either(soft, whole, keys)
+
+    return (most, most) if Place.GAIN in design.position.acts_in else (sure, most)
+
+
+def _distances(tables: Tables, sinks: bool) -> Array:
+    """(labels,) labels of ALiBi are 0, 1, 2, ..., the distance itself; a sink has distance 0."""
+    distance = np.arange(int(tables.edges.r.max()) + 1)
+    if sinks:
+        distance[-1] = 0
+    return distance
 
 
 def _rounds(

@@ -78,7 +78,7 @@ class Tables:
         return np.searchsorted(self.row, np.arange(self.edges.size + 1))
 
     @cached_property
-    def _column(self) -> Array:
+    def column(self) -> Array:
         """(entries,) a number for (g, c)."""
         column: Array = self.edges.g[self.kind] * (self.edges.size + 1) + self.colour
         return column
@@ -86,10 +86,10 @@ class Tables:
     @cached_property
     def _by_column(self) -> tuple[Array, Array, Array, Array]:
         """Sums over r: (vertex, column, sum) of each, and which of them an entry belongs to."""
-        code = self.row * ((self.edges.g.max() + 1) * (self.edges.size + 1)) + self._column
+        code = self.row * ((self.edges.g.max() + 1) * (self.edges.size + 1)) + self.column
         _, first, which = np.unique(code, return_index=True, return_inverse=True)
         sums = np.bincount(which, weights=self.count).astype(np.int64)
-        return self.row[first], self._column[first], sums, which
+        return self.row[first], self.column[first], sums, which
 
     @cached_property
     def _label_starts(self) -> Array:
@@ -97,9 +97,17 @@ class Tables:
         return _changes(self.row * (self.edges.r.max() + 1) + self.edges.r[self.kind])
 
     @cached_property
-    def _labels(self) -> Array:
+    def labels(self) -> Array:
         """(size,) how many bias labels a vertex sees."""
         return np.bincount(self.row[self._label_starts], minlength=self.edges.size)
+
+    @cached_property
+    def unnamed_kind(self) -> Array:
+        """(entries,) the kind; where a vertex sees one bias label, its gain label only: a constant
+        added to all scores changes no weight."""
+        unnamed = len(self.edges.r) + self.edges.g[self.kind]
+        kind: Array = np.where((self.labels == 1)[self.row], unnamed, self.kind)
+        return kind
 
     @cached_property
     def visible(self) -> Array:
@@ -130,15 +138,13 @@ class Tables:
         expected = np.repeat(across, many) * self._by_column[2][self._by_column[3]]
         wrong = self.count * self.visible[self.row] != expected
         entries = np.bincount(self.row, minlength=size)
-        plain: Array = (_sums(self.row, wrong, size) == 0) & (
-            entries == self._labels * self.columns
-        )
+        plain: Array = (_sums(self.row, wrong, size) == 0) & (entries == self.labels * self.columns)
         return plain
 
     def shares(self) -> list[bytes]:
         """The proportions of the columns of T_i: what equal weights see."""
         row, column, sums, _ = self._by_column
-        return self._keys(row, [column], sums, divide=True)
+        return self.keys(row, [column], sums, divide=True)
 
     def ratios(self) -> list[bytes]:
         """T_i up to a factor; where the rank is one, the shares only: what softmax with a free bias
@@ -146,16 +152,13 @@ class Tables:
         functions of b they determine T_i up to a factor, unless all of them are constant,
         which is rank one.
         """
-        whole = self._keys(self.row, [self.kind, self.colour], self.count, divide=True)
-        return _either(self.plain, self.shares(), whole)
+        whole = self.keys(self.row, [self.kind, self.colour], self.count, divide=True)
+        return either(self.plain, self.shares(), whole)
 
     def counts(self, sure: Array) -> list[bytes]:
-        """T_i itself where `sure`, the shares elsewhere. Which label it is does not show where
-        there is but one: a constant added to all scores changes no weight."""
-        unnamed = len(self.edges.r) + self.edges.g[self.kind]
-        kind = np.where((self._labels == 1)[self.row], unnamed, self.kind)
-        whole = self._keys(self.row, [kind, self.colour], self.count, divide=False)
-        return _either(~sure, self.shares(), whole)
+        """T_i itself where `sure`, the shares elsewhere."""
+        whole = self.keys(self.row, [self.unnamed_kind, self.colour], self.count, divide=False)
+        return either(~sure, self.shares(), whole)
 
     def rational(self, distance: Array) -> list[bytes]:
         """The polynomials L_k(q) = Σ_r T_i[r, k] q^distance(r), up to a common factor: what softmax
@@ -171,7 +174,7 @@ class Tables:
             mine = slice(bounds[i], bounds[i + 1])
             # a vertex whose fingerprint is its own needs no exact key
             if key in shared and self.columns[i] > 1:
-                key += exact_key(self._column[mine], apart[mine], self.count[mine], self.edges.size)
+                key += exact_key(self.column[mine], apart[mine], self.count[mine], self.edges.size)
             keys.append(key)
         return keys
 
@@ -191,9 +194,9 @@ class Tables:
                 break
         inverse = np.array([pow(first, -1, PRIME) for first in value[starts].tolist()], np.int64)
         many = np.diff(np.append(starts, len(row)))
-        return self._keys(row, [column], value * np.repeat(inverse, many) % PRIME, divide=False)
+        return self.keys(row, [column], value * np.repeat(inverse, many) % PRIME, divide=False)
 
-    def _keys(self, row: Array, what: list[Array], amount: Array, *, divide: bool) -> list[bytes]:
+    def keys(self, row: Array, what: list[Array], amount: Array, *, divide: bool) -> list[bytes]:
         """The bytes of (what, amount) of each vertex; amounts divided by their common divisor."""
         starts = _changes(row)
         if divide and len(starts):
@@ -206,7 +209,7 @@ class Tables:
         ]
 
 
-def _either(which: Array, one: list[bytes], other: list[bytes]) -> list[bytes]:
+def either(which: Array, one: list[bytes], other: list[bytes]) -> list[bytes]:
     """`one` where `which`, else `other`; never mixed up."""
     return [b"1" + a if first else b"2" + b for first, a, b in zip(which, one, other, strict=True)]
 

@@ -113,7 +113,7 @@ class Question:
         """Whether every visible key gets some weight."""
         probability = self.design.probability
         return isinstance(probability, Softmax) or (
-            isinstance(probability, TopK) and probability.k >= self.size
+            isinstance(probability, TopK) and probability.k >= self.size + self.design.sinks
         )
 
     @property

@@ -34,17 +34,21 @@ def told_apart(design: Design, layers: int) -> bool:
             mask = head.mask(size)
             for _ in range(_HEADS):
                 score, level = (
-                    torch.randint(0, 2, (4 * size,), generator=rng).double()
+                    torch.randint(-2, 3, (4 * size,), generator=rng).double()
                     if ties
                     else torch.randn(4 * size, generator=rng, dtype=torch.float64)
                     for _ in range(2)
                 )
-                slope = torch.rand((), generator=rng, dtype=torch.float64)
+                # ALiBi's slopes lie between 2^-8 and 1, and contents can make up for any distance
+                slope = 8 * torch.rand((), generator=rng, dtype=torch.float64)
+                slope = 2.0 ** -(slope.round() if ties else slope)  # powers of two tie exactly
+                if slopes:
+                    level = level * slope * torch.randint(1, size + 1, (), generator=rng)
                 by_label = -slope * bias if slopes else score[bias]
                 scores = by_label + level[places][None, :]
                 scores = scores.masked_fill(~mask, -torch.inf)
                 if design.sinks:
-                    sink = torch.randn((), generator=rng, dtype=torch.float64)
+                    sink = level[-1]
                     scores = torch.cat([scores, sink.expand(size, 1)], dim=1)
                 weights = design.probability(scores)[:, :size]
                 factor = torch.randn(4 * size, generator=rng, dtype=torch.float64)
