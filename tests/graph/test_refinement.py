@@ -10,7 +10,19 @@ import torch
 
 from anyseq.design import Design
 from anyseq.graph import Refinement, refine
-from anyseq.patterns import FromMask, Full, Pattern, PerHead, Random, Window
+from anyseq.graph.convolution import told_by_sums
+from anyseq.patterns import (
+    Causal,
+    Dilated,
+    FromMask,
+    Full,
+    LogSparse,
+    Pattern,
+    PerHead,
+    Random,
+    Strided,
+    Window,
+)
 from anyseq.positions import (
     URPE,
     Absolute,
@@ -173,6 +185,31 @@ def test_hardmax_with_slopes_sees_the_nearest_keys() -> None:
     # nearest of both: (8, 6), (8, 7), (9, 7), (10, 8)
     assert [len(set(found.classes[[8, 10]])), len(set(found.classes[[8, 11]]))] == [1, 1]
     assert found.classes[9] != found.classes[8]
+
+
+@pytest.mark.parametrize(
+    "patterns",
+    [
+        Strided(7), Window(2), Dilated(2, 3), LogSparse(), Causal() & Window(5), Strided(7).split(),
+        ~Window(20), (Window(1), Dilated(1, 4)), PerHead(Window(1), Dilated(2, 2)),
+    ],
+    ids=str,
+)  # fmt: skip
+@pytest.mark.parametrize("bos", [False, True])
+def test_sums_agree_with_tables(patterns: Pattern, bos: bool) -> None:
+    for position in (URPE(), URPE(NoPosition()), RelativeBias(), Rotary()):
+        for depth in (None, 3):
+            design = Design(75, patterns, position, bos=bos, depth=depth)
+            found, layers = refine(design), told_by_sums(design)
+            assert layers == (found.rounds if found.discrete else None)
+    assert told_by_sums(Design(75, patterns, NoPosition(), bos=bos)) is None
+
+
+def test_long_designs_need_no_tables() -> None:
+    found = refine(Design(65_536, Strided(256), URPE()))
+    assert (found.discrete, found.rounds) == (True, 2)
+    found = refine(Design(65_536, Window(64), Rotary(), bos=True))
+    assert (found.discrete, found.rounds) == (True, 1024)
 
 
 def test_a_random_graph_of_500_tokens() -> None:

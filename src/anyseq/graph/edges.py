@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
@@ -87,23 +88,29 @@ def all_see_themselves(design: Design) -> bool:
     )
 
 
+def row_blocks(pattern: Pattern, size: int) -> Iterator[tuple[Array, Array, Array]]:
+    """The mask of a pattern that is the same for all heads, some rows at a time: the rows (r,), the
+    columns (c,) that they may see, ascending, and which of them they do, (r, c) bool."""
+    mask_mod, maybe = pattern.at(size), pattern.blocks(size, _BLOCK).some_maybe.numpy()
+    zero, inside = torch.zeros((), dtype=torch.int64), np.arange(_BLOCK)
+    for block, open_ in enumerate(maybe):
+        rows = np.arange(block * _BLOCK, min((block + 1) * _BLOCK, size))
+        columns = (np.flatnonzero(open_)[:, None] * _BLOCK + inside).ravel()
+        columns = columns[columns < size]
+        if len(columns):
+            i, j = torch.from_numpy(rows)[:, None], torch.from_numpy(columns)[None, :]
+            yield rows, columns, mask_mod(zero, zero, i, j).expand(len(rows), len(columns)).numpy()
+
+
 def edges_of(pattern: Pattern, size: int, most: int = _MOST_EDGES) -> Edges:
     """The edges of a pattern, in any head, for `size` vertices."""
     pattern = seen_by_any_head(pattern)
-    mask_mod, maybe = pattern.at(size), pattern.blocks(size, _BLOCK).some_maybe.numpy()
-    zero, inside = torch.zeros((), dtype=torch.int64), np.arange(_BLOCK)
     degrees, columns, total = np.zeros(size, dtype=np.int64), [np.zeros(0, dtype=np.int32)], 0
-    for block, open_ in enumerate(maybe):
-        first = block * _BLOCK
-        last = min(first + _BLOCK, size)
-        candidates = (np.flatnonzero(open_)[:, None] * _BLOCK + inside).ravel()
-        candidates = candidates[candidates < size]
-        i, j = torch.arange(first, last)[:, None], torch.from_numpy(candidates)[None, :]
-        mask = mask_mod(zero, zero, i, j).expand(last - first, len(candidates)).numpy()
+    for rows, candidates, mask in row_blocks(pattern, size):
         many = np.count_nonzero(mask, axis=1)
         # flat places, less where their row starts: much quicker than `nonzero` of two axes
-        place = np.flatnonzero(mask) - np.repeat(np.arange(last - first) * len(candidates), many)
-        degrees[first:last] = many
+        place = np.flatnonzero(mask) - np.repeat(np.arange(len(rows)) * len(candidates), many)
+        degrees[rows] = many
         columns.append(candidates[place].astype(np.int32))
         total += len(place)
         if total > most:

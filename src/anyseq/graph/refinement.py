@@ -10,6 +10,8 @@ import numpy as np
 
 from anyseq.design import Design
 from anyseq.errors import InvalidArgument
+from anyseq.graph.borders import told_by_borders
+from anyseq.graph.convolution import told_by_sums
 from anyseq.graph.edges import Array, TooManyEdges, all_see_themselves, edges_of, vertices
 from anyseq.graph.labels import geometric, labels, start
 from anyseq.graph.relations import numbered
@@ -20,6 +22,7 @@ from anyseq.positions import Place
 from anyseq.probability import Entmax15, Hardmax, ProbMap, Softmax, Sparsemax, TopK
 
 _MOST_EDGES = 1 << 25
+_LONG = 4096
 
 Rule = Callable[[Tables, Array], list[bytes]]
 """Tables and old colours -> what each vertex sees; equal bytes = not told apart."""
@@ -73,7 +76,9 @@ def refine(design: Design) -> Refinement:
     there for all but contrived patterns.
 
     If nobody has anything to tell apart, one column and no empty row everywhere, no graph is
-    needed. Beyond 2^25 connections nothing is sure, and the limit is that all positions differ.
+    needed, nor if a glance shows that one layer tells all apart (`anyseq.graph.borders`), nor, for
+    long designs, if sums show that some layers do (`anyseq.graph.convolution`). Beyond 2^25
+    connections nothing else is sure, and the limit is that all positions differ.
     """
     begin = start(design.position, design.tokens, design.bos)
     sure, limit = _rules(design.probability, design)
@@ -82,6 +87,12 @@ def refine(design: Design) -> Refinement:
     if len(np.unique(begin)) == len(begin) or (one_column and all_see_themselves(design)):
         classes = begin[design.bos :]
         return Refinement(classes, classes, 0)
+    layers = 1 if told_by_borders(design) else None
+    if layers is None and design.tokens > _LONG:
+        layers = told_by_sums(design)
+    if layers is not None:
+        apart = np.arange(design.tokens)
+        return Refinement(apart, apart, layers)
     try:
         known = [
             [edges_of(head, vertices(design), _MOST_EDGES) for head in dict.fromkeys(part.heads())]

@@ -1,0 +1,58 @@
+"""The first and the last key that each vertex sees: enough, mostly, to tell where it is."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from anyseq.design import Design
+from anyseq.graph.edges import Array, all_see_themselves, row_blocks, vertices
+from anyseq.graph.labels import base_of
+from anyseq.patterns import Pattern
+from anyseq.positions import URPE, ALiBi, RelativeBias, Rotary
+from anyseq.probability import Softmax
+
+
+def told_by_borders(design: Design) -> bool:
+    """Whether the first layer is sure to tell all tokens apart, as far as a glance shows. (False
+    says nothing.)
+
+    A gain for each offset shows which offsets are visible (equal scores give weight to all; with
+    ALiBi only softmax leaves no visible key without weight), the largest and the smallest among
+    them. A bias for each offset shows where BOS is, to a token that sees it and itself.
+    """
+    size = vertices(design)
+    base, heads = base_of(design.position), design.cycle[0].heads()
+    if any(head.differs for head in heads):
+        return False
+    if isinstance(design.position, URPE):
+        if isinstance(base, ALiBi) and not isinstance(design.probability, Softmax):
+            return False
+        seen = np.concatenate([_offsets(head, size) for head in heads], axis=1)[design.bos :]
+        return len(np.unique(seen, axis=0)) == design.tokens
+    if not (design.bos and isinstance(base, RelativeBias | Rotary)):
+        return False
+    zero, index = torch.zeros((), dtype=torch.int64), torch.arange(size)
+    bos_is_seen = bool(heads[0].at(size)(zero, zero, index, zero).all())
+    return bos_is_seen and all_see_themselves(design)
+
+
+def _offsets(pattern: Pattern, size: int) -> Array:
+    """(size, 2) int64: the largest and the smallest i - j that i sees; (size, -size) if none."""
+    seen = np.tile(np.array([size, -size]), (size, 1))
+    allowed = pattern.offsets(size)
+    if allowed is not None:
+        offsets = np.flatnonzero(allowed.numpy()) - (size - 1)
+        index = np.arange(size)
+        # i sees the offsets from i - (size - 1) to i
+        last = np.searchsorted(offsets, index, side="right") - 1
+        first = np.searchsorted(offsets, index - (size - 1))
+        some = first <= last
+        seen[some] = np.stack([offsets[last[some]], offsets[first[some]]], axis=1)
+        return seen
+    for rows, columns, mask in row_blocks(pattern, size):
+        some = np.asarray(mask.any(axis=1))
+        first = columns[mask.argmax(axis=1)]
+        last = columns[::-1][mask[:, ::-1].argmax(axis=1)]
+        seen[rows[some]] = np.stack([rows - first, rows - last], axis=1)[some]
+    return seen

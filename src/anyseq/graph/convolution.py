@@ -1,0 +1,101 @@
+"""Refinement of long designs whose patterns depend on i - j only: sums instead of tables.
+
+If no two keys of a vertex share a label, T_i has entries 0 and 1: who sees two colours or more (or
+has a gain for each offset) sees T_i itself, so that any function of T_i that differs proves that
+two positions are told apart. Σ_o G_o h(c_(i-o)) over the visible offsets o, with random whole
+numbers G and h, is a convolution; its terms are so small that the rounded result is exact.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.fft import irfft, next_fast_len, rfft
+
+from anyseq.design import Design
+from anyseq.graph.edges import Array, vertices
+from anyseq.graph.labels import base_of, start
+from anyseq.positions import URPE, ALiBi, RelativeBias, Rotary
+
+_MOST = 1 << 17
+_RANGE = 1 << 9  # sums of 2^17 products below 2^18 are off by less than 2^-10 before rounding
+_SUMS = 4
+_ROUNDS = 8  # of sums; what then spreads, spreads from positions that are known
+
+
+def told_by_sums(design: Design) -> int | None:
+    """The number of layers after which all tokens are sure to be told apart; None if sums do not
+    show it, or say nothing about such a design."""
+    size = vertices(design)
+    base, gains = base_of(design.position), isinstance(design.position, URPE)
+    if (
+        size > _MOST
+        or isinstance(base, ALiBi)
+        or not (gains or isinstance(base, RelativeBias | Rotary))
+    ):
+        return None
+    cycle = []
+    for pattern in design.cycle:
+        offsets = [None if head.differs else head.offsets(size) for head in pattern.heads()]
+        if any(mask is None for mask in offsets):
+            return None
+        cycle.append([mask.numpy().astype(np.int64) for mask in offsets if mask is not None])
+    rng = np.random.default_rng(0)
+    colours = start(design.position, design.tokens, design.bos)
+    for layer in range(_ROUNDS):
+        if layer == design.depth:
+            return None
+        seen = [_seen(mask, colours, gains, rng) for mask in cycle[layer % len(cycle)]]
+        rows = np.concatenate([colours[:, None], *seen], axis=1)
+        colours = np.unique(rows, axis=0, return_inverse=True)[1].ravel()
+        if len(np.unique(colours[design.bos :])) == design.tokens:
+            return layer + 1
+    return _spread(cycle, colours, design, gains)
+
+
+def _spread(cycle: list[list[Array]], colours: Array, design: Design, gains: bool) -> int | None:
+    """Layers until everybody is known. A colour that only one position has makes all that see that
+    position known too: by the offset, which a gain shows; a bias does if another colour is visible,
+    such as one's own."""
+    size = len(colours)
+    known = np.bincount(colours, minlength=size)[colours] == 1
+    fresh = [np.flatnonzero(known)] * len(cycle)  # since each pattern's last turn
+    layer = _ROUNDS
+    while any(map(len, fresh)) and layer != design.depth:
+        turn = layer % len(cycle)
+        found = [np.zeros(0, dtype=np.int64)]
+        for mask in cycle[turn]:
+            if gains or mask[size - 1]:
+                seers = np.add.outer(fresh[turn], np.flatnonzero(mask) - (size - 1)).ravel()
+                found.append(seers[(seers >= 0) & (seers < size)])
+        new = np.unique(np.concatenate(found))
+        new = new[~known[new]]
+        known[new] = True
+        fresh = [np.append(old, new) for old in fresh]
+        fresh[turn] = new
+        layer += 1
+        if known[design.bos :].all():
+            return layer
+    return None
+
+
+def _seen(mask: Array, colours: Array, gains: bool, rng: np.random.Generator) -> Array:
+    """(size, sums) whole numbers that differ only where what is seen differs."""
+    size = len(colours)
+    plain = rng.integers(1, _RANGE, size)[colours]
+    count, total, squares = (_convolved(mask, plain**power, size) for power in range(3))
+    colourful = gains | (count * squares != total**2)
+    sums = [
+        _convolved(
+            mask * rng.integers(1, _RANGE, len(mask)), rng.integers(1, _RANGE, size)[colours], size
+        )
+        for _ in range(_SUMS)
+    ]
+    return np.where(colourful[:, None], np.stack(sums, axis=1), -1)
+
+
+def _convolved(by_offset: Array, values: Array, size: int) -> Array:
+    """(size,) Σ_j by_offset[i - j + size - 1] values[j], whole numbers."""
+    length = next_fast_len(3 * size, real=True)
+    product = irfft(rfft(by_offset, length) * rfft(values, length), length)
+    whole: Array = np.rint(product[size - 1 : 2 * size - 1]).astype(np.int64)
+    return whole
