@@ -23,8 +23,8 @@ _ROUNDS = 8  # of sums; what then spreads, spreads from positions that are known
 
 
 def told_by_sums(design: Design) -> int | None:
-    """The number of layers after which all tokens are sure to be told apart; None if sums do not
-    show it, or say nothing about such a design."""
+    """A number of layers after which all tokens are sure to be told apart, the least one if it is
+    small; None if sums do not show it, or say nothing about such a design."""
     size = vertices(design)
     base, gains = base_of(design.position), isinstance(design.position, URPE)
     if (
