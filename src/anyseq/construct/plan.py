@@ -11,8 +11,6 @@ from anyseq.construct.error import NORMS, combine
 from anyseq.construct.methods import METHODS
 from anyseq.design import Design
 from anyseq.errors import CannotApproximate, InvalidArgument
-from anyseq.patterns import Full
-from anyseq.probability import Softmax
 
 DEFAULT_BUDGET = 100_000_000
 """Parameters: 0.8 GB of float64."""
@@ -144,12 +142,9 @@ def plan(
 
 def make_plan(ask: Ask, budget: int) -> Plan:
     """The plan for a checked question."""
-    obstacle = _obstacle(ask.design)
     recipes, refused = [], {}
     for name, make_recipe in METHODS.items():
         try:
-            if obstacle:
-                raise CannotApproximate(obstacle)
             recipe = make_recipe(ask)
             _check_size(recipe, budget)
         except CannotApproximate as refusal:
@@ -192,17 +187,3 @@ def _check_size(recipe: Recipe, budget: int) -> None:
         raise CannotApproximate(
             f"it needs exactly {shape.layers:,} layers; the design has depth={depth}"
         )
-
-
-def _obstacle(design: Design) -> str | None:
-    """Why no method here serves this design."""
-    if design.cycle != (Full(),):
-        return "it is built for dense attention, patterns=Full()"
-    if not isinstance(design.probability, Softmax):
-        return f"it is built for softmax, not for {design.probability.name}"
-    if not design.feedforward:
-        return "it needs feed-forward layers"
-    for name in ("bos", "sinks", "final_norm"):
-        if getattr(design, name):
-            return f"it is built for designs with {name}={Design(1).to_dict()[name]}"
-    return None

@@ -25,6 +25,7 @@ from functools import cached_property
 import torch
 
 from anyseq.base import UNIT_ROUNDOFF, Progress, power_of_two_at_least
+from anyseq.construct import needs
 from anyseq.construct.ask import Ask, Construction
 from anyseq.construct.error import SUP, Term, combine
 from anyseq.construct.fused import KuhnTable
@@ -49,6 +50,8 @@ _MOST_NODES = 2**28  # beyond the memory for their layers; a plan counts no furt
 
 def recipe(ask: Ask) -> GatherRecipe:
     """The coarsest grid that meets the tolerance."""
+    needs.dense_softmax(ask.design)
+    needs.plain_blocks(ask.design)
     if not isinstance(ask.design.position, Absolute):
         raise CannotApproximate("it needs absolute positions, to know which token is which")
     for log_steps in range(ask.least_log_steps, 53):

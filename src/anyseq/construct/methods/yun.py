@@ -35,6 +35,7 @@ from anyseq.base import (
     power_of_two_at_least,
     power_of_two_at_most,
 )
+from anyseq.construct import needs
 from anyseq.construct.ask import Ask, Construction
 from anyseq.construct.contextual import Contextual
 from anyseq.construct.error import LP, Term, combine
@@ -66,6 +67,8 @@ NAME = "yun"
 
 def recipe(ask: Ask) -> YunRecipe:
     """The coarsest grid that meets the tolerance."""
+    needs.dense_softmax(ask.design)
+    needs.plain_blocks(ask.design)
     if ask.norm != LP:
         raise CannotApproximate("its guarantee is in L^p only; ask for the norm 'lp'")
     if not isinstance(ask.design.position, (Absolute, NoPosition)):
