@@ -109,7 +109,7 @@ def check_size(row: Row, result: Approximation) -> None:
 
 def check_error(result: Approximation) -> None:
     error = result.error
-    assert result.status == "certified"
+    assert result.status == "certified-float64"
     assert error.upper is not None
     assert 0 <= error.lower <= error.upper <= result.facts.tol
 

@@ -20,6 +20,7 @@ def approximate(
     features: int = 1,
     out_features: int | None = None,
     lipschitz: float | None = None,
+    curvature: float | None = None,
     norm: str = "sup",
     p: float = 2.0,
     method: str = "auto",
@@ -34,8 +35,8 @@ def approximate(
     Parameters
     ----------
     function
-        sort, reverse, running-max, prefix-mean, times-max, cosine, waves, attention, plus-mean, or
-        module:callable of your own.
+        sort, reverse, running-max, prefix-mean, times-max, cosine, waves, attention, plus-mean,
+        mean-square, neighbours, bump, or module:callable of your own.
     tokens
         Tokens in a sequence.
     tol
@@ -45,8 +46,11 @@ def approximate(
     out_features
         Features of an output; whatever the function returns unless given.
     lipschitz
-        L with |f(x)-f(y)| <= L max|x-y|; built-in functions know theirs. Without it the error is
-        not proved.
+        L with |f(x)-f(y)| <= L max|x-y|; built-in functions know theirs. Without it, and without
+        --curvature, the error is not proved.
+    curvature
+        M, a bound for every second derivative along a unit vector; built-in functions without kinks
+        know theirs.
     norm
         sup or lp.
     p
@@ -80,6 +84,7 @@ def approximate(
             p=p,
             method=method,
             lipschitz=named.lipschitz if lipschitz is None else lipschitz,
+            curvature=named.curvature if curvature is None else curvature,
             budget=budget,
             seed=seed,
             progress=progress,

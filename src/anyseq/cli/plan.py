@@ -16,6 +16,7 @@ def plan(
     features: int = 1,
     out_features: int | None = None,
     lipschitz: float | None = None,
+    curvature: float | None = None,
     bound: float = 1.0,
     norm: str = "sup",
     p: float = 2.0,
@@ -32,15 +33,19 @@ def plan(
     tol
         The error allowed.
     function
-        A built-in function whose Lipschitz constant to use.
+        A built-in function whose constants to use.
     features
         Features of a token.
     out_features
         Features of an output; as many as the input unless given.
     lipschitz
-        L with |f(x)-f(y)| <= L max|x-y|; needed unless --function knows it.
+        L with |f(x)-f(y)| <= L max|x-y|; needed unless --function knows it or --curvature is
+        given.
     bound
         The largest |f|.
+    curvature
+        M, a bound for every second derivative along a unit vector; built-in functions without kinks
+        know theirs.
     norm
         sup or lp.
     p
@@ -53,17 +58,21 @@ def plan(
         Print JSON.
     """
     design = make_design(tokens, position)
-    if lipschitz is None and function is not None:
-        lipschitz = find_function(function, tokens, features).lipschitz
-    if lipschitz is None:
+    if function is not None:
+        named = find_function(function, tokens, features)
+        lipschitz = named.lipschitz if lipschitz is None else lipschitz
+        curvature = named.curvature if curvature is None else curvature
+    if lipschitz is None and curvature is None:
         raise InvalidArgument(
-            "give --lipschitz; only built-in functions, --function sort etc., bring their constant"
+            "give --lipschitz or --curvature; only built-in functions, --function sort etc., bring "
+            "their constants"
         )
     made = make_plan(
         design,
         features,
         tol,
         lipschitz=lipschitz,
+        curvature=curvature,
         norm=norm,
         p=p,
         out_features=out_features,

@@ -20,17 +20,23 @@ _POSITIONS = {"absolute": Absolute(), "none": NoPosition()}
 
 @dataclass(frozen=True)
 class Named:
-    """A function found by name, with its Lipschitz constant if that is known."""
+    """A function found by name, with its constants where they are known."""
 
     f: Function
     lipschitz: float | None
+    curvature: float | None
 
 
 def find_function(name: str, tokens: int, features: int) -> Named:
     """A built-in function by name, or the user's own as module:callable."""
     if name in FUNCTIONS:
         example = FUNCTIONS[name]
-        return Named(example, example.lipschitz(tokens, features))
+        bend = example.curvature
+        return Named(
+            example,
+            example.lipschitz(tokens, features),
+            None if bend is None else bend(tokens, features),
+        )
     if ":" not in name:
         raise InvalidArgument(
             f"--function {name}: expected {', '.join(FUNCTIONS)}, or module:callable of your own"
@@ -38,7 +44,7 @@ def find_function(name: str, tokens: int, features: int) -> Named:
     found = imported("--function", name)
     if not callable(found):
         raise InvalidArgument(f"--function {name}: it is not callable")
-    return Named(found, None)
+    return Named(found, None, None)
 
 
 def imported(option: str, name: str) -> Any:

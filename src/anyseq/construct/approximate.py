@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from anyseq.base import (
@@ -15,11 +16,12 @@ from anyseq.base import (
 )
 from anyseq.construct import probe
 from anyseq.construct.ask import Ask, Construction, Recipe
-from anyseq.construct.error import NORMS, SUP, ErrorReport, combine
+from anyseq.construct.error import CONDITIONAL, NORMS, SUP, ErrorReport, combine, proved_status
 from anyseq.construct.methods import METHODS
-from anyseq.construct.plan import DEFAULT_BUDGET, check_p, check_size, make_plan
+from anyseq.construct.plan import DEFAULT_BUDGET, check_p, make_plan
 from anyseq.construct.result import Approximation, Facts
 from anyseq.construct.search import Seen, search
+from anyseq.construct.smooth import Lipschitz, Smoothness, given, size
 from anyseq.construct.target import Function, Target
 from anyseq.design import Design
 from anyseq.errors import InvalidArgument, InvalidFunction
@@ -36,7 +38,8 @@ def approximate(
     norm: str = SUP,
     p: float = 2,
     method: str = "auto",
-    lipschitz: float | None = None,
+    lipschitz: Lipschitz | None = None,
+    curvature: float | None = None,
     budget: int | None = None,
     seed: int = 0,
     progress: Progress = silent,
@@ -47,8 +50,13 @@ def approximate(
     tol: sup norm: the largest entry of |f - T|; norm="lp": (∫ Σ|f - T|^p dx)^(1/p).
     method: "gather" (sup norm), "yun" (L^p, the literal Theorems 2 and 3), or "auto", the one with
         the fewest parameters.
-    lipschitz: L with |f(x)-f(y)| <= L max|x-y|, entry by entry. With it the error is proved;
-        without it L is estimated from samples and `error.upper` is None.
+    lipschitz: L with |f(x)-f(y)| <= L max|x-y|, entry by entry; or one L_k per feature, with
+        |f(x)-f(y)| <= Σ_k L_k max_j |x_jk - y_jk|; or a modulus of continuity, a nondecreasing
+        function ω with |f(x)-f(y)| <= ω(max|x-y|).
+    curvature: M, a bound for the second derivative of any entry of f along any unit vector (in the
+        Euclidean norm). Method "gather" then needs about the square root of the steps.
+        With `lipschitz` or `curvature` the error is proved; without, L is estimated from samples
+        and `error.upper` is None.
     budget: the most parameters allowed, 10^8 unless given.
     progress: called with (stage, done, total).
     """
@@ -62,8 +70,7 @@ def approximate(
     budget = DEFAULT_BUDGET if budget is None else at_least_one("budget", budget)
     if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**63:
         raise InvalidArgument(f"seed={seed!r}: expected a whole number from 0 to 2^63-1")
-    if lipschitz is not None:
-        check_size("lipschitz", lipschitz)
+    smooth = given(lipschitz, curvature, features)
     if out_features is not None:
         at_least_one("out_features", out_features)
 
@@ -73,13 +80,13 @@ def approximate(
     if isinstance(design.position, NoPosition):
         probe.check_equivariant(target, rng)
     if norm == SUP:
-        probe.check_continuous(target, tol, lipschitz, rng)
+        probe.check_continuous(target, tol, smooth, rng)
     slope = probe.steepest(target, rng)
-    if lipschitz is not None:
-        probe.check_lipschitz(lipschitz, slope)
+    if smooth is not None:
+        probe.check_smooth(target, smooth, slope, seed)
     # An L^p error is made by typical slopes; a jump would show as an endless one.
     estimate = slope.value if norm == SUP else slope.typical
-    constant = estimate if lipschitz is None else float(lipschitz)
+    known = smooth or Smoothness(estimate)
     progress("look at f", 1, 1)
 
     ask = Ask(
@@ -89,16 +96,17 @@ def approximate(
         tol=float(tol),
         norm=norm,
         p=p,
-        lipschitz=constant,
-        bound=check_size("largest |f|", probe.largest_value(target, constant)),
+        lipschitz=known.lipschitz,
+        bound=size("largest |f|", probe.largest_value(target, known)),
+        smooth=known,
     )
     while True:
         recipe = make_plan(ask, budget).choose(method)
         construction = recipe.build(target, progress)
         if construction.largest > ask.bound + _noise(ask):
-            if lipschitz is not None:
+            if smooth is not None:
                 raise InvalidFunction(
-                    f"lipschitz={lipschitz:g} is too small: with it |f| would be at most "
+                    f"{_named(smooth)} is too small: with it |f| would be at most "
                     f"{ask.bound:.6g}, but {construction.largest:.6g} was seen"
                 )
             ask = replace(ask, bound=construction.largest)
@@ -106,7 +114,7 @@ def approximate(
         progress("search for the worst input", 0, 1)
         seen = search(target, construction.fused, ask, 2.0**-recipe.log_steps, seed)
         progress("search for the worst input", 1, 1)
-        if lipschitz is not None:
+        if smooth is not None:
             return _certified(recipe, construction, seen)
         if seen.estimate <= tol:
             return _conditional(recipe, construction, seen)
@@ -125,20 +133,33 @@ def _certified(recipe: Recipe, construction: Construction, seen: Seen) -> Approx
     for bound, found in ((upper, seen.lower), (recipe.pointwise, seen.at_error)):
         if found > bound + _noise(ask):
             raise InvalidFunction(
-                f"lipschitz={ask.lipschitz:g} is too small: with it the error would be at most "
+                f"{_named(ask.smoothness)} is too small: with it the error would be at most "
                 f"{bound:.6g}, but {found:.6g} was seen; the worst input is {seen.at.tolist()}"
             )
-    given = f"f is {ask.lipschitz:g}-Lipschitz in the max norm (given)"
+    assumption = f"f is {ask.smoothness} (given)"
     seen = replace(seen, lower=min(seen.lower, upper))
-    return _assemble(recipe, construction, seen, "certified", upper, given)
+    status = proved_status(recipe.terms)
+    return _assemble(recipe, construction, seen, status, upper, assumption)
+
+
+def _named(smooth: Smoothness) -> str:
+    """What was given, as the arguments that gave it."""
+    if smooth.modulus is not None:
+        first = "lipschitz (a modulus)"
+    elif smooth.per_feature is not None:
+        first = f"lipschitz={smooth.per_feature}"
+    else:
+        first = f"lipschitz={smooth.lipschitz:g}" if smooth.continuous else ""
+    second = f"curvature={smooth.curvature:g}" if smooth.curvature < math.inf else ""
+    return " or ".join(part for part in (first, second) if part)
 
 
 def _conditional(recipe: Recipe, construction: Construction, seen: Seen) -> Approximation:
     guess = (
         f"nothing is proved: the grid is right if f is {recipe.ask.lipschitz:.4g}-Lipschitz in the "
-        "max norm, an estimate from samples; give lipschitz= for a proved error"
+        "max norm, an estimate from samples; give lipschitz= or curvature= for a proved error"
     )
-    return _assemble(recipe, construction, seen, "conditional", None, guess)
+    return _assemble(recipe, construction, seen, CONDITIONAL, None, guess)
 
 
 def _assemble(

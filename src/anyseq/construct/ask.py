@@ -9,6 +9,7 @@ from typing import Protocol
 from anyseq.base import Progress
 from anyseq.construct.error import Term
 from anyseq.construct.fused import Fused
+from anyseq.construct.smooth import Smoothness
 from anyseq.construct.target import Target
 from anyseq.design import Design
 from anyseq.nn import Stack, StackShape
@@ -16,9 +17,11 @@ from anyseq.nn import Stack, StackShape
 
 @dataclass(frozen=True)
 class Ask:
-    """A tolerance for all f with |f| <= bound and |f(x)-f(y)| <= lipschitz·max|x-y|, by entry.
+    """A tolerance for all f with |f| <= bound that vary as `lipschitz` and `smooth` say, by entry.
 
+    lipschitz: L with |f(x)-f(y)| <= L·max|x-y|; infinite if none is known (see `needs.lipschitz`).
     least_log_steps: use no grid coarser than δ = 2^-least_log_steps.
+    smooth: all that is known of how f varies, L included; just L unless given.
     """
 
     design: Design
@@ -30,6 +33,12 @@ class Ask:
     lipschitz: float
     bound: float
     least_log_steps: int = 0
+    smooth: Smoothness | None = None
+
+    @property
+    def smoothness(self) -> Smoothness:
+        """What bounds the error of a grid."""
+        return self.smooth or Smoothness(self.lipschitz)
 
     @property
     def axes(self) -> int:

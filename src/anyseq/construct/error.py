@@ -11,6 +11,21 @@ import torch
 SUP, LP = "sup", "lp"
 NORMS = (SUP, LP)
 
+CERTIFIED = "certified"
+CERTIFIED_FLOAT64 = "certified-float64"
+CONDITIONAL = "conditional"
+STATUS = {
+    CERTIFIED: "proved from constants that were given, in exact arithmetic",
+    CERTIFIED_FLOAT64: "proved from constants that were given, the rounding of float64 included",
+    CONDITIONAL: "not proved: how f varies was estimated from samples",
+}
+
+ROUNDING = "rounding"
+"""The name of the term that holds all that float64 adds, in the network and in its fused form."""
+
+# A term is a handful of products and powers, each right to a few units in the last place.
+_OUTWARD = 1 + 2.0**-44
+
 
 @dataclass(frozen=True)
 class Term:
@@ -31,16 +46,17 @@ def combine(terms: Iterable[Term], norm: str, p: float) -> float:
     """The bound that the terms prove together.
 
     On one part of the domain errors add. Over disjoint parts the largest counts in sup norm, and
-    the p-th powers add in L^p.
+    the p-th powers add in L^p. It is rounded outward, by more than the arithmetic can be off.
     """
     parts: defaultdict[str, float] = defaultdict(float)
     for term in terms:
         parts[term.on] += term.value
     largest = max(parts.values(), default=0.0)
     if norm == SUP or largest == 0.0:
-        return largest
+        return largest * _OUTWARD
     # in units of the largest: nothing under- or overflows, whatever p
-    return largest * float(sum((value / largest) ** p for value in parts.values()) ** (1 / p))
+    total = float(sum((value / largest) ** p for value in parts.values()) ** (1 / p))
+    return largest * total * _OUTWARD
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,3 +80,9 @@ class ErrorReport:
     exceptional: float
     terms: tuple[Term, ...]
     assumes: tuple[str, ...]
+
+
+def proved_status(terms: Iterable[Term]) -> str:
+    """The level of a proof with these terms."""
+    names = [term.name for term in terms]
+    return CERTIFIED_FLOAT64 if ROUNDING in names else CERTIFIED

@@ -1,4 +1,5 @@
-"""Functions to try things on, each with its Lipschitz constant in the max norm, and why.
+"""Functions to try things on, each with its Lipschitz constant in the max norm, and why; and, where
+it has no kinks, with its curvature: a bound for the spectral norm of every entry's Hessian.
 
 x is (batch, tokens, features) in [0, 1]. Tokens are i = 1..n; max and sums over tokens are taken
 feature by feature unless said otherwise.
@@ -17,8 +18,9 @@ from anyseq.construct.target import Function
 
 @dataclass(frozen=True)
 class Example:
-    """A function with a proved Lipschitz constant for n tokens of d features.
+    """A function with proved constants for n tokens of d features.
 
+    curvature: None for functions with kinks.
     equivariant: permuting the tokens permutes the outputs.
     """
 
@@ -27,6 +29,7 @@ class Example:
     f: Function
     lipschitz: Callable[[int, int], float]
     equivariant: bool
+    curvature: Callable[[int, int], float] | None = None
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
         return self.f(x)
@@ -45,23 +48,45 @@ def _attention(x: torch.Tensor) -> torch.Tensor:
     return torch.softmax(x @ x.transpose(1, 2), dim=-1) @ x
 
 
+def _bump(x: torch.Tensor) -> torch.Tensor:
+    return torch.exp(-8 * (x - 0.5).square().sum((1, 2), keepdim=True)).expand_as(x)
+
+
 def cosine(k: int) -> Example:
-    """cos(πkΣx), the sum over all entries: |Σx - Σy| <= nd max|x-y|, times πk."""
+    """cos(πkΣx), the sum over all entries: |Σx - Σy| <= nd max|x-y|, times πk.
+
+    Its Hessian is (πk)² cos(...) times the matrix of ones, whose norm is nd.
+    """
     return Example(
         "cosine" if k == 1 else f"cosine-{k}",
         f"cos({'' if k == 1 else k}πΣx)",
         lambda x: torch.cos(math.pi * k * x.sum((1, 2), keepdim=True)).expand_as(x),
         lambda n, d: math.pi * k * n * d,
         equivariant=True,
+        curvature=lambda n, d: (math.pi * k) ** 2 * n * d,
     )
 
 
 _ALL = (
     # The k-th smallest of n numbers moves by no more than the numbers do.
     Example("sort", "tokens in ascending order", _sort, lambda n, d: 1.0, False),
-    Example("reverse", "x_{n+1-i}", lambda x: x.flip(1), lambda n, d: 1.0, False),
+    Example(
+        "reverse",
+        "x_{n+1-i}",
+        lambda x: x.flip(1),
+        lambda n, d: 1.0,
+        equivariant=False,
+        curvature=lambda n, d: 0.0,
+    ),
     Example("running-max", "max_{j<=i} x_j", lambda x: x.cummax(1).values, lambda n, d: 1.0, False),
-    Example("prefix-mean", "mean_{j<=i} x_j", _prefix_mean, lambda n, d: 1.0, False),
+    Example(
+        "prefix-mean",
+        "mean_{j<=i} x_j",
+        _prefix_mean,
+        lambda n, d: 1.0,
+        equivariant=False,
+        curvature=lambda n, d: 0.0,
+    ),
     # |ab - a'b'| <= |a - a'| + |b - b'| for numbers in [0, 1].
     Example(
         "times-max",
@@ -77,16 +102,59 @@ _ALL = (
         lambda x: torch.sin(2 * math.pi * x.cumsum(1)),
         lambda n, d: 2 * math.pi * n,
         equivariant=False,
+        # (2π)² sin(...) times a matrix of ones in at most n entries
+        curvature=lambda n, d: (2 * math.pi) ** 2 * n,
     ),
     # Values move by at most h. Scores x_i·x_j move by at most 2dh, and Σ p_j v_j moves by at most
     # E|v - mean v| <= 1/2 per unit of score, so by dh.
-    Example("attention", "softmax(x x^T) x", _attention, lambda n, d: 1.0 + d, True),
+    # Curvature: along a unit vector u, with a_j = x_jk, a'_j = u_jk, scores s_j = x_i·x_j,
+    # s'_j = u_i·x_j + x_i·u_j, s''_j = 2u_i·u_j, the mean E a under the weights has
+    #     (E a)'' = 2 Cov(a', s') + Cov(a, s'') + E[(a - E a)(s' - E s')²],
+    # and |a'| <= 1, |s'| <= 2√d, |s''| <= 2, a in [0, 1]: at most 4√d + 1 + 4d.
+    Example(
+        "attention",
+        "softmax(x x^T) x",
+        _attention,
+        lambda n, d: 1.0 + d,
+        equivariant=True,
+        curvature=lambda n, d: 4 * math.sqrt(d) + 1 + 4 * d,
+    ),
     Example(
         "plus-mean",
         "x_i + mean_j x_j",
         lambda x: x + x.mean(1, keepdim=True),
         lambda n, d: 2.0,
         True,
+        curvature=lambda n, d: 0.0,
+    ),
+    # The gradient of mean_j x_j² has entries 2x_j/n, its Hessian is 2/n times the unit matrix.
+    Example(
+        "mean-square",
+        "mean_j x_j²",
+        lambda x: x.square().mean(1, keepdim=True).expand_as(x),
+        lambda n, d: 2.0,
+        True,
+        curvature=lambda n, d: 2.0 / n,
+    ),
+    # |ab - a'b'| <= |a - a'| + |b - b'|; the Hessian of ab has eigenvalues ±1, that of a² has 2.
+    Example(
+        "neighbours",
+        "x_i x_{i+1}, cyclically",
+        lambda x: x * x.roll(-1, dims=1),
+        lambda n, d: 2.0,
+        False,
+        curvature=lambda n, d: 1.0 if n > 1 else 2.0,
+    ),
+    # exp(-8r²), r the distance from the centre: its gradient, 16r exp(-8r²) long, is at most
+    # 4/√e, and its entries sum to at most √(nd) times that. Its Hessian has eigenvalues
+    # -16 exp(-8r²) and (256r² - 16) exp(-8r²), of which 16 at r = 0 is the largest.
+    Example(
+        "bump",
+        "exp(-8 |x - 1/2|²)",
+        _bump,
+        lambda n, d: 4 * math.sqrt(n * d / math.e),
+        True,
+        curvature=lambda n, d: 16.0,
     ),
 )
 

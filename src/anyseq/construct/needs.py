@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+
+from anyseq.construct.ask import Ask
 from anyseq.design import Design
 from anyseq.errors import CannotApproximate
 from anyseq.patterns import Full
@@ -30,3 +33,13 @@ def feed_forward(design: Design) -> None:
         raise CannotApproximate("it needs feed-forward layers")
     if design.final_norm is not None:
         raise CannotApproximate("it is built for designs with final_norm=None")
+
+
+def lipschitz(ask: Ask) -> float:
+    """A Lipschitz constant of f in the max norm."""
+    if math.isinf(ask.lipschitz):
+        raise CannotApproximate(
+            "it needs a Lipschitz constant; a modulus of continuity or a curvature alone will not "
+            "do"
+        )
+    return ask.lipschitz

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from anyseq.base import at_least_one, non_negative, one_of, positive, table
+from anyseq.base import at_least_one, one_of, positive, table
 from anyseq.construct.ask import Ask, Recipe
 from anyseq.construct.error import NORMS, combine
 from anyseq.construct.methods import METHODS
+from anyseq.construct.smooth import Lipschitz, Smoothness, given, size
 from anyseq.design import Design
 from anyseq.errors import CannotApproximate, InvalidArgument
 
@@ -76,7 +77,7 @@ class Plan:
         head = (
             f"{ask.design.tokens} tokens x {ask.features} -> {ask.out_features} features, "
             f"error <= {ask.tol:g} in {norm_name(ask)}\n"
-            f"for every f with Lipschitz constant {ask.lipschitz:.4g} (max norm), |f| <= "
+            f"for every f {self._known()}, |f| <= "
             f"{ask.bound:.4g}{'; cheapest first' if self.recipes else ': no method does it'}"
         )
         body = table(
@@ -104,13 +105,20 @@ class Plan:
 
     __repr__ = __str__
 
+    def _known(self) -> str:
+        smooth = self.ask.smoothness
+        if smooth == Smoothness(smooth.lipschitz):
+            return f"with Lipschitz constant {smooth.lipschitz:.4g} (max norm)"
+        return str(smooth)
+
 
 def plan(
     design: Design,
     features: int,
     tol: float,
     *,
-    lipschitz: float,
+    lipschitz: Lipschitz | None = None,
+    curvature: float | None = None,
     norm: str = "sup",
     p: float = 2,
     out_features: int | None = None,
@@ -119,12 +127,16 @@ def plan(
 ) -> Plan:
     """What each method would build for this design, with sizes; nothing is built.
 
-    It holds for every f with |f(x)-f(y)| <= lipschitz·max|x-y|, entry by entry, and |f| <= bound.
+    It holds for every f that varies as `lipschitz` and `curvature` say (see `approximate`; one of
+    them is needed), with |f| <= bound.
     budget: the most parameters allowed, 10^8 unless given.
     """
     if not isinstance(design, Design):
         raise InvalidArgument(f"design={design!r}: expected an anyseq.Design")
     features = at_least_one("features", features)
+    smooth = given(lipschitz, curvature, features)
+    if smooth is None:
+        raise InvalidArgument("lipschitz=None, curvature=None: expected one of them, or both")
     ask = Ask(
         design=design,
         features=features,
@@ -134,8 +146,9 @@ def plan(
         tol=positive("tol", tol),
         norm=one_of("norm", norm, NORMS),
         p=check_p(p),
-        lipschitz=check_size("lipschitz", lipschitz),
-        bound=check_size("bound", bound),
+        lipschitz=smooth.lipschitz,
+        bound=size("bound", bound),
+        smooth=smooth,
     )
     return make_plan(ask, DEFAULT_BUDGET if budget is None else at_least_one("budget", budget))
 
@@ -160,14 +173,6 @@ def check_p(p: object) -> float:
     number = positive("p", p)
     if number < 1:
         raise InvalidArgument(f"p={p!r}: expected a number, 1 or more (norm='sup' is p = ∞)")
-    return number
-
-
-def check_size(name: str, value: object) -> float:
-    """A number >= 0 that leaves room to multiply: constants of f up to 2^500."""
-    number = non_negative(name, value)
-    if number > 2.0**500:
-        raise InvalidArgument(f"{name}={value!r}: expected at most 2^500; scale f down")
     return number
 
 

@@ -6,12 +6,14 @@ them, and estimates that are labelled as such.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
 
-from anyseq.base import UNIT_ROUNDOFF, uniform
+from anyseq.base import UNIT_ROUNDOFF, generator, uniform
 from anyseq.construct.lattice import lattice
+from anyseq.construct.smooth import Smoothness
 from anyseq.construct.target import Target
 from anyseq.errors import CannotApproximate, InvalidFunction
 
@@ -34,10 +36,11 @@ class Slope:
     y: torch.Tensor
 
 
-def steepest(target: Target, rng: torch.Generator) -> Slope:
+def steepest(target: Target, rng: torch.Generator, only: int | None = None) -> Slope:
     """The steepest pair found: a lower bound for the Lipschitz constant in the max norm.
 
     An entry with gradient g changes fastest, in the max norm, along sign(g), at the rate Σ|g_i|.
+    only: move this feature alone.
     """
     axes = target.tokens * target.features
     points = max(16, min(_POINTS, _ENTRIES // axes**2))
@@ -46,6 +49,8 @@ def steepest(target: Target, rng: torch.Generator) -> Slope:
     value = target(x.view(shape)).flatten(1)
     moved = x[:, None, :] + _STEP * torch.eye(axes, dtype=x.dtype)
     gradient = target(moved.view(shape)).view(points, axes, -1) - value[:, None, :]
+    if only is not None:
+        gradient[:, torch.arange(axes) % target.features != only] = 0.0
     entry = gradient.abs().sum(1).argmax(1)
     direction = gradient[torch.arange(points), :, entry].sign()
     y = x + _STEP * direction
@@ -59,35 +64,99 @@ def steepest(target: Target, rng: torch.Generator) -> Slope:
     return Slope(float(rate[best]), typical, x[best].view(shape[1:]), y[best].view(shape[1:]))
 
 
-def check_lipschitz(lipschitz: float, slope: Slope) -> None:
+def check_lipschitz(lipschitz: float, slope: Slope, name: str = "lipschitz") -> None:
     """Refuse a given constant that a pair of inputs contradicts."""
     if slope.value > lipschitz * (1 + 1e-6):
         raise InvalidFunction(
-            f"lipschitz={lipschitz:g} is too small: between x = {slope.x.tolist()} and "
+            f"{name}={lipschitz:g} is too small: between x = {slope.x.tolist()} and "
             f"y = {slope.y.tolist()} f changes at the rate {slope.value:.6g} (max norm)"
         )
 
 
-def largest_value(target: Target, lipschitz: float) -> float:
-    """A bound for |f| on the cube, proved if f is `lipschitz`-Lipschitz in the max norm.
+def check_smooth(target: Target, smooth: Smoothness, slope: Slope, seed: int) -> None:
+    """Refuse what was given if samples contradict it; `slope` is the steepest pair of f."""
+    rng = generator(seed)
+    if smooth.lipschitz < math.inf:
+        check_lipschitz(smooth.lipschitz, slope)
+    for feature, constant in enumerate(smooth.per_feature or ()):
+        alone = steepest(target, rng, only=feature)
+        check_lipschitz(constant, alone, f"lipschitz[{feature}]")
+    if smooth.modulus is not None:
+        _check_modulus(target, smooth, rng)
+    if smooth.curvature < math.inf:
+        _check_curvature(target, smooth.curvature, slope, rng)
 
-    Every point is within half a cell of a cell centre of a coarse grid.
+
+def _check_modulus(target: Target, smooth: Smoothness, rng: torch.Generator) -> None:
+    """Pairs at distances from 1 down to 2^-15, also along edges, where roots are steep."""
+    x, y = uniform(2, _POINTS, target.tokens, target.features, rng=rng)
+    x[::4] = x[::4].round()
+    y = x + (y - x) * 2.0 ** -(torch.arange(_POINTS) % 16).double()[:, None, None]
+    change = (target(x) - target(y)).abs().flatten(1).amax(1)
+    distance = (x - y).abs().flatten(1).amax(1)
+    noise = 8 * UNIT_ROUNDOFF * float(target(x).abs().max())
+    for row in range(_POINTS):
+        most = smooth.change(float(distance[row]))
+        if float(change[row]) > most * (1 + 1e-6) + noise:
+            raise InvalidFunction(
+                f"lipschitz: the modulus allows {most:.6g} at distance {float(distance[row]):.6g}, "
+                f"but between x = {x[row].tolist()} and y = {y[row].tolist()} f changes by "
+                f"{float(change[row]):.6g}"
+            )
+
+
+def _check_curvature(target: Target, curvature: float, slope: Slope, rng: torch.Generator) -> None:
+    """Second differences |f(x-v) - 2f(x) + f(x+v)| <= M|v|², for v of many lengths."""
+    shape = (_POINTS, target.tokens, target.features)
+    a, b = uniform(2, *shape, rng=rng)
+    axes = target.tokens * target.features
+    along = torch.eye(axes, dtype=torch.float64).view(axes, *shape[1:])[torch.arange(512) % axes]
+    b[:512] = torch.where(along > 0, b[:512], a[:512])
+    b[512:1024] = (a[512:1024] + uniform(512, 1, 1, rng=rng) - 0.5).clamp(0.0, 1.0)
+    b = a + (b - a) * 2.0 ** -(torch.arange(_POINTS) % 8).double()[:, None, None]
+    middle = (a + b) / 2
+    values = [target(x) for x in (a, middle, b)]
+    bend = (values[0] - 2 * values[1] + values[2]).abs().flatten(1).amax(1)
+    # the middle point is rounded, which moves f by its slope, and f rounds by itself
+    largest = max(float(value.abs().max()) for value in values)
+    noise = 32 * UNIT_ROUNDOFF * (largest + slope.value)
+    most = curvature * ((b - a) / 2).square().flatten(1).sum(1)
+    over = bend - most * (1 + 1e-6) - noise
+    at = int(over.argmax())
+    if float(over[at]) > 0:
+        raise InvalidFunction(
+            f"curvature={curvature:g} is too small: between x = {a[at].tolist()}, "
+            f"y = {b[at].tolist()} and half way f bends by {float(bend[at]):.6g}, where at most "
+            f"{float(most[at]):.6g} is allowed"
+        )
+
+
+def largest_value(target: Target, smooth: Smoothness) -> float:
+    """A bound for |f| on the cube, proved if f is as smooth as that says.
+
+    Every point is within half a cell of a cell centre of a coarse grid. With a curvature alone: f
+    is within the error of interpolation of a mean of its values at the nodes.
     """
     axes = target.tokens * target.features
     per_axis = max(1, int(4096 ** (1 / axes)))
-    centres = (lattice(per_axis, axes).double() + 0.5) / per_axis
-    values = target(centres.view(-1, target.tokens, target.features))
-    return float(values.abs().max()) + lipschitz / (2 * per_axis)
+    if smooth.continuous:
+        points = (lattice(per_axis, axes).double() + 0.5) / per_axis
+        more = smooth.change(1 / (2 * per_axis))
+    else:
+        points = lattice(per_axis + 1, axes).double() / per_axis
+        more = smooth.interpolation(target.tokens, target.features, 1 / per_axis).value
+    values = target(points.view(-1, target.tokens, target.features))
+    return float(values.abs().max()) + more
 
 
 def check_continuous(
-    target: Target, tol: float, lipschitz: float | None, rng: torch.Generator
+    target: Target, tol: float, smooth: Smoothness | None, rng: torch.Generator
 ) -> None:
     """Refuse f if two inputs almost equal have values further apart than tol.
 
     Random segments are cut where f changes most, again and again, down to a distance of 2^-40. It
-    is a jump if the change there contradicts the Lipschitz constant, or, if none is given, is still
-    more than half of what it was at a thousand times the distance.
+    is a jump if the change there contradicts what is known of f, or, if nothing is, is still more
+    than half of what it was at a thousand times the distance.
     """
     shape = (-1, target.tokens, target.features)
     segments, cuts = 256, 65
@@ -113,10 +182,11 @@ def check_continuous(
         y, fy = torch.where(left, middle, y), torch.where(left, fm, fy)
         x, fx = torch.where(left, x, middle), torch.where(left, fx, fm)
     jump = (fx - fy).abs().amax(1)
-    if lipschitz is None:
+    if smooth is None or not smooth.continuous:
         jump = torch.where(jump > near / 2, jump, 0.0)
     else:
-        jump = torch.where(jump > 2 * lipschitz * (x - y).abs().amax(1), jump, 0.0)
+        allowed = [2 * smooth.change(float(apart)) for apart in (x - y).abs().amax(1)]
+        jump = torch.where(jump > torch.tensor(allowed, dtype=jump.dtype), jump, 0.0)
     at = int(jump.argmax())
     if float(jump[at]) > tol:
         raise CannotApproximate(

@@ -3,22 +3,12 @@
 Sup norm. One attention layer, the router; the rest are ReLU layers: the interpolator computes the
 outputs of all tokens from the gathered sequence, the selector keeps the token's own.
 
-Error. Let y_(1) >= ... >= y_(D) be the sorted fractions of x in its cube, y_(0) = 1, y_(D+1) = 0.
-Then x = Σ_k w_k v_k over the D+1 nodes of its Kuhn simplex, with w_k = y_(k) - y_(k+1) and
-max|x - v_k| = δ max(1 - y_(k), y_(k+1)). So
-
-    |f(x) - Σ_k w_k f(v_k)| <= L δ Σ_k w_k max(1 - y_(k), y_(k+1)).
-
-The intervals [y_(k+1), y_(k)] cut [0, 1] into D+1 pieces. The integral of max(1-t, t) over [0, 1]
-is 3/4, and a piece [a, b] has less in the sum than in the integral. With l = b-a, the loss is
-l²/2 if it does not contain 1/2; if it does, with 1/2-a = s and b-1/2 = t, it is (s²+t²)/2 +
-(s+t)min(s,t) >= l²/2. D+1 pieces of total length 1 lose at least 1/(2(D+1)) together. Hence
-
-    |f - T| <= L δ (3/4 - 1/(2(D+1)))   (attained for odd D, e.g. Lδ/2 for D = 1).
+Error: that of the interpolation, see `anyseq.construct.smooth`, and the rounding of float64.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -27,7 +17,7 @@ import torch
 from anyseq.base import UNIT_ROUNDOFF, Progress, power_of_two_at_least
 from anyseq.construct import needs
 from anyseq.construct.ask import Ask, Construction
-from anyseq.construct.error import SUP, Term, combine
+from anyseq.construct.error import ROUNDING, SUP, Term, combine
 from anyseq.construct.fused import KuhnTable
 from anyseq.construct.gadgets import (
     Wiring,
@@ -38,6 +28,7 @@ from anyseq.construct.gadgets import (
     tournament,
 )
 from anyseq.construct.lattice import lattice
+from anyseq.construct.smooth import Bound
 from anyseq.construct.target import Target
 from anyseq.errors import CannotApproximate
 from anyseq.nn import Stack, StackShape
@@ -88,47 +79,48 @@ class GatherRecipe:
     def cells(self) -> int:
         return int((self.steps + 1) ** self.ask.axes)
 
-    @property
-    def _interpolation(self) -> float:
-        share = 0.75 - 1 / (2 * (self.ask.axes + 1))
-        return self.ask.lipschitz * share / self.steps
+    def _interpolated(self, p: float) -> Bound:
+        ask = self.ask
+        return ask.smoothness.interpolation(ask.design.tokens, ask.features, 1 / self.steps, p)
 
     @property
     def pointwise(self) -> float:
-        return self._interpolation + self.ask.bound * self._rounding()
+        return self._interpolated(math.inf).value + self._rounding()
 
     @cached_property
     def terms(self) -> tuple[Term, ...]:
-        ask, axes = self.ask, self.ask.axes
-        # from the largest entry to the norm asked for: all entries may err as much
+        ask = self.ask
+        interpolation = self._interpolated(math.inf if ask.norm == SUP else ask.p)
+        # from one entry to the norm asked for: all entries may err as much
         factor = 1.0 if ask.norm == SUP else ask.entries ** (1 / ask.p)
         return (
+            Term("interpolation", factor * interpolation.value, "cells", interpolation.why),
             Term(
-                "interpolation",
-                factor * self._interpolation,
-                "cells",
-                f"Lδ(3/4 - 1/(2(D+1))), L = {ask.lipschitz:g}, δ = 2^-{self.log_steps}, D = {axes}",
-            ),
-            Term(
-                "rounding",
-                factor * ask.bound * self._rounding(),
+                ROUNDING,
+                factor * self._rounding(),
                 "cells",
                 "float64, worst case over any order of summation",
             ),
         )
 
     def _rounding(self) -> float:
-        """A bound for |computed T - T| where |f| <= 1.
+        """A bound for |computed T - T|, for the blocks and for the look-up; inputs are float64.
 
-        Every pre-activation sums at most width+1 terms whose sizes add up to at most
+        For |f| <= 1: every pre-activation sums at most width+1 terms whose sizes add up to at most
         (D+scratch+2)m, so it rounds by at most `once`. A form of round r uses scratch of the rounds
         before on both sides: its error is at most 3^r times that. Only nodes within one step of y
-        along each axis, at most 3^D, can be on; the selector rounds F + B once and back.
+        along each axis, at most 3^D, can be on; each rounds its product and two sums (4u). The
+        selector rounds F + B once and back; the outputs of the other n-1 tokens, F - B <= 0, may
+        come out above 0 by what F is off, and are added. The look-up rounds D+1 weights, products
+        and sums, by less than 3(D+2)u <= `once`.
+
+        For other f it is in proportion; below 2^-960 underflow would count, so take that.
         """
-        axes, plan = self.ask.axes, tournament(self.ask.axes)
+        axes, tokens, plan = self.ask.axes, self.ask.design.tokens, tournament(self.ask.axes)
         once = (self.shape.width + 2) * (axes + plan.scratch + 2) * self.steps * UNIT_ROUNDOFF
         hat = 2 * 3.0 ** (len(plan.rounds) + 1) * once + 4 * UNIT_ROUNDOFF
-        return 3.0**axes * hat + 8 * UNIT_ROUNDOFF
+        unit = tokens * 3.0**axes * hat + 8 * UNIT_ROUNDOFF
+        return max(self.ask.bound, 2.0**-960) * unit
 
     @cached_property
     def wiring(self) -> Wiring:

@@ -38,7 +38,7 @@ from anyseq.base import (
 from anyseq.construct import needs
 from anyseq.construct.ask import Ask, Construction
 from anyseq.construct.contextual import Contextual
-from anyseq.construct.error import LP, Term, combine
+from anyseq.construct.error import LP, ROUNDING, Term, combine
 from anyseq.construct.fused import CellTable
 from anyseq.construct.gadgets import (
     banish,
@@ -57,6 +57,7 @@ from anyseq.construct.gadgets import (
     written,
 )
 from anyseq.construct.lattice import strides
+from anyseq.construct.smooth import Bound
 from anyseq.construct.target import Target
 from anyseq.errors import CannotApproximate, ConstructionFault
 from anyseq.nn import Layers, Stack, StackShape
@@ -191,8 +192,9 @@ class YunRecipe:
 
     @property
     def _rounding(self) -> float:
-        """What the value map may lose in an entry: half an ulp of the id."""
-        return UNIT_ROUNDOFF * (self._largest * self.scale + self.ask.bound)
+        """What the value map may lose in an entry: target - current rounds at the size of the id,
+        current + (target - current) at that of the target. Below 2^-960 underflow would count."""
+        return UNIT_ROUNDOFF * (self._largest * self.scale + 3 * max(self.ask.bound, 2.0**-960))
 
     @property
     def reach(self) -> float:
@@ -215,9 +217,13 @@ class YunRecipe:
             max(0, cells - token) / cells for token in range(self.ask.design.tokens)
         )
 
+    def _off_centre(self, p: float) -> Bound:
+        ask = self.ask
+        return ask.smoothness.off_centre(ask.design.tokens, ask.features, self.step, p)
+
     @property
     def pointwise(self) -> float:
-        off_centre = self.ask.lipschitz * self.step / 2 + self._rounding
+        off_centre = self._off_centre(math.inf).value + self._rounding
         return off_centre if self.positions else max(off_centre, self.ask.bound)
 
     @property
@@ -227,18 +233,17 @@ class YunRecipe:
     @cached_property
     def terms(self) -> tuple[Term, ...]:
         ask = self.ask
-        share = (ask.entries * ask.axes / (ask.axes + ask.p)) ** (1 / ask.p)
+        off_centre = self._off_centre(ask.p)
         everywhere = ask.entries ** (1 / ask.p)
         terms = [
             Term(
                 "cells",
-                ask.lipschitz * self.step / 2 * share,
+                off_centre.value * everywhere,
                 "cells",
-                f"L δ/2 (n·d_out·D/(D+p))^(1/p): f against its value at the cell's centre, "
-                f"L = {ask.lipschitz:g}, δ = 2^-{self.log_steps}",
+                f"f against its value at the cell's centre: {off_centre.why}",
             ),
             Term(
-                "rounding",
+                ROUNDING,
                 self._rounding * everywhere,
                 "cells",
                 "half an ulp of the rescaled ids, where the value map subtracts them",
