@@ -16,6 +16,7 @@ from anyseq.base import (
 )
 from anyseq.construct import probe
 from anyseq.construct.ask import Ask, Construction, Recipe
+from anyseq.construct.certificate import claim_of
 from anyseq.construct.error import CONDITIONAL, NORMS, SUP, ErrorReport, combine, proved_status
 from anyseq.construct.methods import METHODS
 from anyseq.construct.plan import DEFAULT_BUDGET, check_p, make_plan
@@ -202,4 +203,5 @@ def _assemble(
         ),
         fused=construction.fused,
         _make_model=construction.model,
+        _claim=None if upper is None else claim_of(recipe),
     )

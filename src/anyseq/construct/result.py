@@ -10,6 +10,8 @@ from typing import Any
 import torch
 
 from anyseq.base import Progress, silent
+from anyseq.construct.certificate import Certificate
+from anyseq.construct.claim import Claim
 from anyseq.construct.error import ErrorReport
 from anyseq.construct.fused import Fused
 from anyseq.design import Design
@@ -21,7 +23,7 @@ from anyseq.nn import Stack, StackShape
 class Facts:
     """What an approximation is, apart from its numbers and its error.
 
-    status: "certified" (the Lipschitz constant was given) or "conditional" (it was estimated).
+    status: how much of the error is proved, see `anyseq.construct.error.STATUS`.
     tol: what was asked. checked: what the construction verified while it was built.
     """
 
@@ -52,6 +54,8 @@ class Approximation:
     _make_model: Callable[[], Stack]
     _model: Stack | None = None
     _fingerprint: str = ""
+    _claim: Claim | None = None
+    _certificate: Certificate | None = None
 
     @property
     def design(self) -> Design:
@@ -65,8 +69,18 @@ class Approximation:
 
     @property
     def status(self) -> str:
-        """How much of the error is proved: "certified" or "conditional"."""
+        """How much of the error is proved: "certified-float64" (all of it, rounding included),
+        "certified" (all but rounding) or "conditional" (nothing: f was only sampled)."""
         return self.facts.status
+
+    @property
+    def certificate(self) -> Certificate | None:
+        """The proof of `error.upper`, to be checked again by `certificate.verify()`; None where
+        nothing is proved."""
+        if self._certificate is None and self._claim is not None:
+            self.check_unchanged()
+            self._certificate = Certificate.of(self._claim, self)
+        return self._certificate
 
     @property
     def size(self) -> StackShape:

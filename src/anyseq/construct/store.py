@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from anyseq.base import non_negative, read_folder, write_folder
+from anyseq.construct.certificate import Certificate
 from anyseq.construct.error import ErrorReport, Term
 from anyseq.construct.fused import fused_from
 from anyseq.construct.result import Approximation, Facts
@@ -39,7 +40,11 @@ def save(result: Approximation, folder: str | Path) -> None:
         folder,
         format=_FORMAT,
         version=_VERSION,
-        facts=describe(result) | {"fused": result.fused.facts()},
+        facts=describe(result)
+        | {
+            "fused": result.fused.facts(),
+            "certificate": result.certificate and result.certificate.to_dict(),
+        },
         groups={
             "weights": {name: t.detach() for name, t in result.model.state_dict().items()},
             "fused": result.fused.tensors(),
@@ -88,7 +93,7 @@ def _restore(facts: dict[str, Any], groups: dict[str, dict[str, torch.Tensor]]) 
         }
     )
     names = ("method", "status", "tol", "step", "cells", "id_bits", "checked")
-    return Approximation(
+    result = Approximation(
         facts=Facts(design=design, shape=shape, **{name: facts[name] for name in names}),
         error=report,
         fused=fused,
@@ -96,6 +101,11 @@ def _restore(facts: dict[str, Any], groups: dict[str, dict[str, torch.Tensor]]) 
         _model=model,
         _fingerprint=model.fingerprint(),
     )
+    if facts["certificate"] is not None:
+        result._certificate = Certificate.from_dict(facts["certificate"], result)
+    if (result.certificate is None) != (report.upper is None):
+        raise InvalidArgument("a proved error without a certificate, or one without the other")
+    return result
 
 
 def _check_types(facts: dict[str, Any], shape: StackShape) -> None:

@@ -1,0 +1,113 @@
+"""A proved error, as something that can be checked again, in another process and by other code."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from anyseq.construct.claim import Claim
+from anyseq.construct.error import combine
+from anyseq.construct.smooth import SHELLS, Smoothness
+from anyseq.construct.verify import Check, Verification, digest, verify
+from anyseq.positions import Absolute
+
+if TYPE_CHECKING:
+    from anyseq.construct.ask import Recipe
+    from anyseq.construct.result import Approximation
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """The claim about one network, bound to its tensors by their SHA-256."""
+
+    claim: Claim
+    weights_sha256: str
+    table_sha256: str
+    result: Approximation
+
+    @classmethod
+    def of(cls, claim: Claim, result: Approximation) -> Certificate:
+        """The certificate of a result as it is now."""
+        tensors = result.model.state_dict()
+        return cls(claim, digest(tensors), digest(result.fused.tensors()), result)
+
+    @classmethod
+    def from_dict(cls, facts: dict[str, Any], result: Approximation) -> Certificate:
+        """The one that `to_dict` described; `verify` says whether it is that of the result."""
+        claim = Claim.from_dict(facts["claim"])
+        return cls(claim, str(facts["weights_sha256"]), str(facts["table_sha256"]), result)
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready."""
+        return {
+            "claim": self.claim.to_dict(),
+            "weights_sha256": self.weights_sha256,
+            "table_sha256": self.table_sha256,
+        }
+
+    def verify(self) -> Verification:
+        """Check it again, by code that shares nothing with the methods: that the tensors are the
+        ones certified, that the network computes what the table says, that the error of that is
+        what `error.upper` says, and, with python-flint, some inputs in ball arithmetic."""
+        checked = verify(
+            self.claim,
+            weights=self.result.model.state_dict(),
+            table=self.result.fused.tensors(),
+            weights_sha256=self.weights_sha256,
+            table_sha256=self.table_sha256,
+        )
+        return Verification((self._same_report(), *checked.checks))
+
+    def _same_report(self) -> Check:
+        """What `result` says of itself is what the certificate claims."""
+        claim, result = self.claim, self.result
+        error, shape, facts = result.error, result.size, result.facts
+        told = {
+            "method": facts.method,
+            "tokens": shape.tokens,
+            "features": shape.in_features,
+            "out_features": shape.out_features,
+            "steps": round(1 / facts.step),
+            "positions": isinstance(result.design.position, Absolute),
+            "norm": error.norm,
+            "p": error.p,
+            "terms": tuple((term.name, term.on, term.value) for term in error.terms),
+            "upper": error.upper,
+        }
+        for name, value in told.items():
+            if getattr(claim, name) != value:
+                why = f"result says {name} = {value!r}, the certificate {getattr(claim, name)!r}"
+                return Check("report", False, why)
+        return Check("report", True, "result.error is what the certificate claims")
+
+
+def claim_of(recipe: Recipe) -> Claim:
+    """What is claimed of the network that a recipe builds."""
+    ask, step = recipe.ask, 2.0**-recipe.log_steps
+    known = ask.smoothness
+    return Claim(
+        method=recipe.method,
+        tokens=ask.design.tokens,
+        features=ask.features,
+        out_features=ask.out_features,
+        steps=2**recipe.log_steps,
+        positions=isinstance(ask.design.position, Absolute),
+        norm=ask.norm,
+        p=ask.p,
+        bound=ask.bound,
+        lipschitz=known.lipschitz if known.lipschitz < math.inf else None,
+        per_feature=known.per_feature,
+        modulus=_recorded(known, step),
+        curvature=known.curvature if known.curvature < math.inf else None,
+        terms=tuple((term.name, term.on, term.value) for term in recipe.terms),
+        upper=combine(recipe.terms, ask.norm, ask.p),
+    )
+
+
+def _recorded(known: Smoothness, step: float) -> tuple[tuple[float, float], ...] | None:
+    """ω at all distances δ k/(2K), k = 1..2K: those of centres and of nodes."""
+    if known.modulus is None:
+        return None
+    distances = [step * shell / (2 * SHELLS) for shell in range(1, 2 * SHELLS + 1)]
+    return tuple((distance, known.change(distance)) for distance in distances)

@@ -1,0 +1,52 @@
+"""What a certificate claims, in plain numbers: all that a second opinion needs besides tensors."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Claim:
+    """|f - T| <= upper in the norm, for every f that varies as stated, |f| <= bound, and whose
+    values are the table's.
+
+    lipschitz, per_feature, curvature: as in `anyseq.approximate`; None where not given.
+    modulus: pairs (h, ω(h)) wherever the bound uses ω.
+    terms: the parts of the error (name, part of the domain, value).
+    """
+
+    method: str
+    tokens: int
+    features: int
+    out_features: int
+    steps: int
+    positions: bool
+    norm: str
+    p: float
+    bound: float
+    lipschitz: float | None
+    per_feature: tuple[float, ...] | None
+    modulus: tuple[tuple[float, float], ...] | None
+    curvature: float | None
+    terms: tuple[tuple[str, str, float], ...]
+    upper: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, facts: dict[str, Any]) -> Claim:
+        """The claim that `to_dict` described."""
+        modulus, parts = facts["modulus"], facts["per_feature"]
+        return cls(
+            **facts
+            | {
+                "per_feature": None if parts is None else tuple(map(float, parts)),
+                "modulus": None
+                if modulus is None
+                else tuple((float(h), float(w)) for h, w in modulus),
+                "terms": tuple((str(name), str(on), float(v)) for name, on, v in facts["terms"]),
+            }
+        )

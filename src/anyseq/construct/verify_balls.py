@@ -1,0 +1,201 @@
+"""Some inputs through the network in ball arithmetic (python-flint), against the table.
+
+Balls of 300 bits hold the exact output of the network at an input, whatever float64 does. It must
+be what the table says at that input, in exact arithmetic too, to within the rounding claimed. (The
+rescale layer of "yun" rounds ids, as its value map knows; without rounding it is off by that.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import torch
+
+from anyseq.construct.claim import Claim
+from anyseq.construct.verify_terms import Disagreement, Skipped
+
+_BITS = 300
+_WORK = 400_000  # weights that are not 0, times tokens, for all inputs together
+_MOST = 4 * _WORK  # for one input
+_INPUTS = 8
+_LEAD = 746  # exp(-745.2) is 0 in float64
+
+Ball = Any  # flint.arb, which has no types
+Token = dict[int, Ball]  # features that are not 0
+
+
+def balls_agree(
+    claim: Claim,
+    weights: Mapping[str, torch.Tensor],
+    table: Mapping[str, torch.Tensor],
+    measured: Mapping[str, float],
+) -> str:
+    """Inputs in random cells. measured: "rounding" of one entry, "rescale" of the ids."""
+    try:
+        from flint import ctx
+    except ImportError:
+        raise Skipped("python-flint is not installed: pip install 'anyseq[flint]'") from None
+    net = {name: tensor.detach().numpy() for name, tensor in weights.items()}
+    used = claim.tokens * sum(int(np.count_nonzero(tensor)) for tensor in net.values())
+    if used > _MOST:
+        raise Skipped(f"{used:,} products a run, more than the {_MOST:,} that are done")
+    count = min(_INPUTS, max(1, _WORK // used))
+    inputs = np.random.default_rng(0).random((count, claim.tokens, claim.features))
+    worst, allowed = 0.0, measured["rounding"] + measured["rescale"]
+    before, ctx.prec = ctx.prec, _BITS
+    try:
+        layers = [_sparse(net, *halves) for halves in net["halves"].tolist()]
+        for x in inputs:
+            found = _run(claim, net, layers, x)
+            wanted = _look_up(claim, table, x)
+            for token, outputs in zip(found, wanted, strict=True):
+                for k, value in enumerate(outputs):
+                    gap = abs(token.get(k, _ball(0.0)) - _ball(value))
+                    if not gap <= allowed:
+                        raise Disagreement(
+                            f"at x = {x.tolist()} the network is off the table by "
+                            f"{float(gap.upper()):.3g}"
+                        )
+                    worst = max(worst, float(gap.upper()))
+    finally:
+        ctx.prec = before
+    return f"{count} inputs in balls of {_BITS} bits, off the table by at most {worst:.2g}"
+
+
+def _ball(value: float | Fraction) -> Ball:
+    from flint import arb
+
+    if isinstance(value, Fraction):
+        return arb(value.numerator) / arb(value.denominator)
+    return arb(float(value))
+
+
+class _Matrix:
+    """x -> W x + b on sparse x, by the columns of W."""
+
+    def __init__(self, weight: np.ndarray, shift: np.ndarray | None = None) -> None:
+        self.columns: dict[int, list[tuple[int, float]]] = {}
+        for row, column in zip(*(side.tolist() for side in np.nonzero(weight)), strict=True):
+            self.columns.setdefault(column, []).append((row, float(weight[row, column])))
+        used = () if shift is None else np.nonzero(shift)[0].tolist()
+        self.shift = {row: float(shift[row]) for row in used} if shift is not None else {}
+
+    def __call__(self, x: Token) -> Token:
+        out = {row: _ball(value) for row, value in self.shift.items()}
+        for column, rows in self.columns.items():
+            if column in x:
+                for row, value in rows:
+                    term = x[column] * value
+                    out[row] = out[row] + term if row in out else term
+        return out
+
+
+def _sparse(net: dict[str, np.ndarray], attention: int, feedforward: int) -> list[_Matrix | None]:
+    """q, k, v, o, up, down of one layer; None where it has no such half."""
+    parts: list[_Matrix | None] = [None] * 6
+    if attention >= 0:
+        parts[0] = _Matrix(net["q_weight"][attention], net["q_bias"][attention])
+        for place, name in enumerate(("k_weight", "v_weight", "o_weight"), start=1):
+            parts[place] = _Matrix(net[name][attention])
+    if feedforward >= 0:
+        parts[4] = _Matrix(net["up_weight"][feedforward], net["up_bias"][feedforward])
+        parts[5] = _Matrix(net["down_weight"][feedforward], net["down_bias"][feedforward])
+    return parts
+
+
+def _run(
+    claim: Claim, net: dict[str, np.ndarray], layers: list[list[_Matrix | None]], x: np.ndarray
+) -> list[Token]:
+    state: list[Token] = [{k: _ball(v) for k, v in enumerate(token.tolist())} for token in x]
+    for token, vector in zip(state, net.get("position", np.zeros((len(x), 1))), strict=True):
+        _add(token, {int(k): _ball(vector[k]) for k in np.nonzero(vector)[0]})
+    size = claim.features if claim.method == "gather" else 1
+    heads = net["q_bias"].shape[1] // size
+    for q, k, v, o, up, down in layers:
+        if q is not None and k is not None and v is not None and o is not None:
+            mixed = _attend([q(t) for t in state], [k(t) for t in state], [v(t) for t in state],
+                            heads, size)  # fmt: skip
+            for token, own in zip(state, mixed, strict=True):
+                _add(token, o(own))
+        if up is not None and down is not None:
+            for token in state:
+                _add(token, down(_relu(up(token))))
+    return state
+
+
+def _attend(
+    queries: list[Token], keys: list[Token], values: list[Token], heads: int, size: int
+) -> list[Token]:
+    """Softmax; where a token leads by so much that float64 knows no other, it alone counts."""
+    out: list[Token] = []
+    for query in queries:
+        own: Token = {}
+        for head in range(heads):
+            inside = range(head * size, (head + 1) * size)
+            scores = [
+                sum((query[i] * key[i] for i in inside if i in query and i in key), _ball(0.0))
+                for key in keys
+            ]
+            for weight, value in zip(_softmax(scores), values, strict=True):
+                if weight != 0:
+                    _add(own, {i: weight * value[i] for i in inside if i in value})
+        out.append(own)
+    return out
+
+
+def _softmax(scores: list[Ball]) -> list[Ball]:
+    """1/Σ exp(s_m - s_j): no overflow."""
+    for winner, score in enumerate(scores):
+        if all(score - other > _LEAD for place, other in enumerate(scores) if place != winner):
+            return [_ball(float(place == winner)) for place in range(len(scores))]
+    return [1 / sum((other - score).exp() for other in scores) for score in scores]
+
+
+def _relu(hidden: Token) -> Token:
+    kept = {}
+    for unit, value in hidden.items():
+        if value > 0:
+            kept[unit] = value
+        elif not value <= 0:  # the ball holds 0
+            kept[unit] = _ball(0.0).union(value.upper())
+    return kept
+
+
+def _add(token: Token, more: Mapping[int, Ball]) -> None:
+    for key, value in more.items():
+        token[key] = token[key] + value if key in token else value
+
+
+def _look_up(
+    claim: Claim, table: Mapping[str, torch.Tensor], x: np.ndarray
+) -> Iterable[list[float | Fraction]]:
+    """The table at x, exactly."""
+    values = table["values"]
+    scaled = [Fraction(entry) * claim.steps for entry in x.reshape(-1).tolist()]
+    corner = [int(entry) for entry in scaled]
+    if claim.method == "gather":
+        order = sorted(range(len(scaled)), key=lambda axis: corner[axis] - scaled[axis])
+        marks = [Fraction(1), *(scaled[axis] - corner[axis] for axis in order), Fraction(0)]
+        exact = np.full(values.shape[1:], Fraction(0), dtype=object)
+        for place, axis in enumerate([*order, None]):
+            row = 0
+            for coordinate in corner:
+                row = row * (claim.steps + 1) + coordinate
+            node = np.vectorize(Fraction, otypes=[object])(values[row].numpy())
+            exact = exact + (marks[place] - marks[place + 1]) * node
+            if axis is not None:
+                corner[axis] += 1
+        return [list(outputs) for outputs in exact]
+    cells = np.array(corner).reshape(x.shape) @ [claim.steps**k for k in range(claim.features)]
+    order_of = np.argsort(cells, kind="stable") if not claim.positions else np.arange(len(cells))
+    number = 0
+    for cell in cells[order_of].tolist():
+        number = number * claim.steps**claim.features + cell
+    out = np.zeros(values.shape[1:])
+    if claim.positions or len(set(cells.tolist())) == len(cells):
+        row = number if claim.positions else int((table["keys"] == number).nonzero()[0])
+        out[order_of] = values[row].numpy()
+    return [list(outputs) for outputs in out]

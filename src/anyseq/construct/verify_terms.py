@@ -1,0 +1,171 @@
+"""The error of a claim, derived again: by other formulas where there are some, in exact fractions
+or with a margin where there are none."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from fractions import Fraction
+from itertools import product
+
+import numpy as np
+import torch
+from scipy.special import betaln
+
+from anyseq.construct.claim import Claim
+
+_MARGIN = 1 + 1e-9  # float64 against float64, by different formulas
+
+
+class Disagreement(Exception):
+    """What was found is not what is claimed."""
+
+
+class Skipped(Exception):
+    """Something could not be looked at; the text says why."""
+
+
+def terms_hold(
+    claim: Claim, table: Mapping[str, torch.Tensor], measured: Mapping[str, float]
+) -> str:
+    """Derive every term again; none may exceed the one claimed, nor their sum `upper`.
+
+    measured: what only the network says: "rounding" of one entry, and for cells "ramps" and
+    "repeats", the measures of the exceptional sets, and "reach", the largest |T|.
+    """
+    numbers = [claim.bound, claim.upper, *(value for _, _, value in claim.terms)]
+    if not all(math.isfinite(number) and number >= 0 for number in numbers):
+        raise Disagreement("a number of the claim is negative or not finite")
+    values = table["values"].numpy()
+    if float(np.abs(values).max()) > claim.bound * (1 + 2.0**-40) + measured["rounding"]:
+        raise Disagreement(
+            f"the table holds {np.abs(values).max():.6g}, but |f| <= {claim.bound:.6g} is claimed"
+        )
+    if claim.positions:
+        _values_fit_constants(claim, values, 2 * measured["rounding"])
+    entries = claim.tokens * claim.out_features
+    factor = 1.0 if claim.norm == "sup" else entries ** (1 / claim.p)
+    if claim.method == "gather":
+        derived = {
+            ("interpolation", "cells"): _interpolation(claim) * factor,
+            ("rounding", "cells"): measured["rounding"] * factor,
+        }
+    else:
+        reach = measured["reach"] + claim.bound
+        derived = {
+            ("cells", "cells"): _off_centre(claim) * factor,
+            ("rounding", "cells"): measured["rounding"] * factor,
+            ("ramps", "ramps"): measured["ramps"] ** (1 / claim.p) * factor * reach,
+        }
+        if measured["repeats"]:
+            share = measured["repeats"] ** (1 / claim.p)
+            derived["repeats", "repeats"] = share * factor * claim.bound
+    claimed = {(name, on): value for name, on, value in claim.terms}
+    if claimed.keys() != derived.keys():
+        raise Disagreement(f"terms {sorted(claimed)}, expected {sorted(derived)}")
+    for key, value in derived.items():
+        if value > claimed[key] * _MARGIN:
+            raise Disagreement(f"{key[0]}: {claimed[key]:.9g} claimed, {value:.9g} derived")
+    upper = _together(claim, claimed)
+    if abs(upper - claim.upper) > 1e-9 * upper:
+        raise Disagreement(f"upper: {claim.upper:.9g} claimed, its terms make {upper:.9g}")
+    return f"|f - T| <= {_together(claim, derived):.6g} derived again, {claim.upper:.6g} claimed"
+
+
+def _together(claim: Claim, terms: Mapping[tuple[str, str], float]) -> float:
+    parts = {on: sum(v for (_, o), v in terms.items() if o == on) for _, on in terms}
+    if claim.norm == "sup":
+        return max(parts.values())
+    most = max(parts.values())
+    return most and most * sum((v / most) ** claim.p for v in parts.values()) ** (1 / claim.p)
+
+
+def _interpolation(claim: Claim) -> float:
+    """The best bound that the constants give, for one entry."""
+    step, axes = Fraction(1, claim.steps), claim.tokens * claim.features
+    found = []
+    if claim.modulus is not None:
+        # E ω(δ max(U, 1-U)), the outer ends of 64 shells of equal weight
+        omega = dict(claim.modulus)
+        ends = [float(step * (64 + shell) / 128) for shell in range(1, 65)]
+        found.append(sum(_known(omega, h) for h in ends) / 64)
+    elif claim.per_feature is not None:
+        total = sum(map(Fraction, claim.per_feature))
+        found.append(float(total * step * _share(claim.tokens)))
+    elif claim.lipschitz is not None:
+        found.append(float(Fraction(claim.lipschitz) * step * _share(axes)))
+    if claim.curvature is not None:
+        bend = Fraction(claim.curvature) * step**2 * axes
+        found.append(float(bend / 8))
+        if claim.norm == "lp":
+            # ∫ (y(1-y))^p dy over [0, 1] = B(p+1, p+1)
+            mean = math.exp(float(betaln(claim.p + 1, claim.p + 1)) / claim.p)
+            found.append(float(bend / 2) * mean)
+    if not found:
+        raise Disagreement("no constant is given that bounds the error of interpolation")
+    return min(found)
+
+
+def _share(axes: int) -> Fraction:
+    """max Σ_k w_k max(1 - y_(k), y_(k+1)) is 3/4 - 1/(2(D+1)) at the most: for equal pieces, D odd;
+    see `anyseq.construct.smooth`."""
+    return Fraction(3, 4) - Fraction(1, 2 * (axes + 1))
+
+
+def _off_centre(claim: Claim) -> float:
+    """f against the centre of its cell, in one entry, in L^p."""
+    half, p = 0.5 / claim.steps, claim.p
+    axes = claim.tokens * claim.features
+    if claim.modulus is not None:
+        omega = dict(claim.modulus)
+        ends = np.arange(1, 65) / 64
+        reached = np.array([_known(omega, float(half * end)) for end in ends])
+        top = reached.max()
+        weight = np.diff(ends**axes, prepend=0.0)
+        return float(top and top * (weight @ (reached / top) ** p) ** (1 / p))
+    if claim.lipschitz is None:
+        raise Disagreement("no constant is given that bounds the error within a cell")
+    axes = claim.tokens if claim.per_feature is not None else axes
+    if claim.per_feature is not None and sum(claim.per_feature) > claim.lipschitz * _MARGIN:
+        raise Disagreement("lipschitz is less than the sum of the constants per feature")
+    return claim.lipschitz * half * float((axes / (axes + p)) ** (1 / p))
+
+
+def _known(omega: Mapping[float, float], distance: float) -> float:
+    if distance not in omega:
+        raise Disagreement(f"the modulus is not recorded at {distance:g}")
+    return omega[distance]
+
+
+def _values_fit_constants(claim: Claim, values: np.ndarray, off: float) -> None:
+    """Values at neighbouring nodes (or cells' centres, δ apart too) must not contradict the
+    constants: differences along every direction {0, 1}^D, and second ones along the axes."""
+    per_axis = claim.steps + (claim.method == "gather")
+    axes = claim.tokens * claim.features
+    if claim.method != "gather" and claim.features > 1:
+        return  # cells of a token are numbered feature by feature: another order of axes
+    grid = values.reshape(*[per_axis] * axes, -1)
+    noise = 1e-9 * float(np.abs(values).max()) + off
+    omega = dict(claim.modulus or ())
+    allowed = math.inf
+    if claim.lipschitz is not None:
+        allowed = claim.lipschitz / claim.steps
+    elif 1 / claim.steps in omega:
+        allowed = omega[1 / claim.steps]
+    if axes <= 8 and per_axis > 1:
+        for direction in product((0, 1), repeat=axes):
+            ahead = grid[tuple(slice(step, None) for step in direction)]
+            behind = grid[tuple(slice(None, per_axis - step) for step in direction)]
+            apart = float(np.abs(ahead - behind).max())
+            if any(direction) and apart > allowed + noise:
+                raise Disagreement(
+                    f"values at neighbouring nodes differ by {apart:.6g}; the constants allow "
+                    f"{allowed:.6g}"
+                )
+    if claim.curvature is not None and per_axis > 2:
+        bend = max(float(np.abs(np.diff(grid, 2, axis=axis)).max()) for axis in range(axes))
+        if bend > claim.curvature / claim.steps**2 + 2 * noise:
+            raise Disagreement(
+                f"values at neighbouring nodes bend by {bend:.6g}; curvature={claim.curvature:g} "
+                f"allows {claim.curvature / claim.steps**2:.6g}"
+            )
