@@ -10,6 +10,7 @@ import anyseq as aq
 from anyseq.base import generator
 from anyseq.construct import probe
 from anyseq.construct.functions import FUNCTIONS, cosine
+from anyseq.construct.smooth import Smoothness
 from anyseq.construct.target import Function, Target
 from anyseq.errors import CannotApproximate, InvalidFunction
 
@@ -61,7 +62,7 @@ def test_a_constant_too_small_on_a_small_set_is_found_by_the_error() -> None:
 @given(st.sampled_from([*FUNCTIONS.values()]), st.integers(1, 4))
 def test_largest_value_is_a_bound(example: aq.construct.Example, tokens: int) -> None:
     target = Target(example, tokens, 1, None)
-    bound = probe.largest_value(target, example.lipschitz(tokens, 1))
+    bound = probe.largest_value(target, Smoothness(example.lipschitz(tokens, 1)))
     x = torch.rand(500, tokens, 1, generator=generator(1), dtype=torch.float64).round(decimals=1)
     assert float(target(x).abs().max()) <= bound
 
@@ -109,7 +110,8 @@ def test_continuous_functions_are_not_taken_for_jumps(f: Function) -> None:
 @pytest.mark.parametrize("lipschitz", [1e12, None])
 def test_steep_is_not_a_jump(lipschitz: float | None) -> None:
     f = Target(lambda x: 1e12 * x, 2, 1, None)
-    probe.check_continuous(f, 0.5, lipschitz, generator(0))
+    known = None if lipschitz is None else Smoothness(lipschitz)
+    probe.check_continuous(f, 0.5, known, generator(0))
 
 
 def test_a_jump_is_one_with_a_constant_too() -> None:

@@ -57,7 +57,7 @@ def terms_hold(
             ("rounding", "cells"): measured["rounding"] * factor,
             ("ramps", "ramps"): measured["ramps"] ** (1 / claim.p) * factor * reach,
         }
-        if measured["repeats"]:
+        if not claim.positions:
             share = measured["repeats"] ** (1 / claim.p)
             derived["repeats", "repeats"] = share * factor * claim.bound
     claimed = {(name, on): value for name, on, value in claim.terms}

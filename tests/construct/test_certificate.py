@@ -1,0 +1,331 @@
+"""Certificates hold for what was built, and for nothing else."""
+
+import hashlib
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import anyseq as aq
+from anyseq.base import generator, uniform
+from anyseq.construct import Approximation
+from anyseq.construct.certificate import Certificate
+from anyseq.construct.functions import FUNCTIONS
+from anyseq.construct.verify import Verification, digest, verify
+from anyseq.errors import CannotApproximate, FileProblem
+from anyseq.nn import Stack
+
+
+def build(
+    name: str, tokens: int, features: int, tol: float, norm: str, method: str, positions: bool
+) -> Approximation:
+    example = FUNCTIONS[name]
+    bend = example.curvature
+    return aq.approximate(
+        example,
+        aq.Design(tokens, position=aq.Absolute() if positions else aq.NoPosition()),
+        features=features,
+        tol=tol,
+        norm=norm,
+        method=method,
+        lipschitz=example.lipschitz(tokens, features),
+        curvature=None if bend is None else bend(tokens, features),
+    )
+
+
+RESULTS = {
+    "gather, 2 tokens": build("waves", 2, 1, 0.8, "sup", "gather", True),
+    "gather, 3 tokens": build("attention", 3, 1, 0.3, "lp", "gather", True),
+    "gather, 2 features": build("cosine", 1, 2, 0.7, "sup", "gather", True),
+    "yun, theorem 3": build("sort", 2, 1, 0.2, "lp", "yun", True),
+    "yun, 2 features": build("attention", 2, 2, 1.5, "lp", "yun", True),
+    "yun, theorem 2": build("plus-mean", 2, 1, 1.0, "lp", "yun", False),
+    "yun, 3 tokens": build("times-max", 3, 1, 1.3, "lp", "yun", False),
+}
+
+
+def certificate(name: str) -> Certificate:
+    found = RESULTS[name].certificate
+    assert found is not None
+    return found
+
+
+def look_again(name: str, **changed: Any) -> Verification:
+    """What the second opinion says of other tensors or another claim, hashes made to fit."""
+    result = RESULTS[name]
+    weights = result.model.state_dict() | changed.get("weights", {})
+    table = result.fused.tensors() | changed.get("table", {})
+    return verify(
+        changed.get("claim", certificate(name).claim),
+        weights=weights,
+        table=table,
+        weights_sha256=digest(weights),
+        table_sha256=digest(table),
+    )
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_what_was_built_holds(name: str) -> None:
+    verification = certificate(name).verify()
+    assert verification, verification
+    assert [check.name for check in verification.checks] == [
+        "report", "weights", "table", "network", "error", "balls",
+    ]  # fmt: skip
+    assert all(check.passed for check in verification.checks)
+
+
+def test_it_holds_in_another_process(tmp_path: Path) -> None:
+    RESULTS["gather, 2 tokens"].save(tmp_path / "r")
+    code = "import anyseq, sys; print(bool(anyseq.load(sys.argv[1]).certificate.verify()))"
+    done = subprocess.run(
+        [sys.executable, "-c", code, tmp_path / "r"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "True\n"
+
+
+def test_nothing_proved_nothing_certified(tmp_path: Path) -> None:
+    result = aq.approximate(FUNCTIONS["sort"], aq.Design(2), features=1, tol=0.5)
+    assert result.certificate is None
+    result.save(tmp_path / "r")
+    assert aq.load(tmp_path / "r").certificate is None
+
+
+def test_without_flint_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "flint", None)
+    verification = certificate("gather, 2 tokens").verify()
+    assert verification
+    assert "balls    skipped: python-flint is not installed" in str(verification)
+
+
+def test_weights_that_were_changed_are_not_the_certified_ones() -> None:
+    result = build("sort", 2, 1, 0.3, "lp", "yun", True)
+    held = result.certificate
+    assert held is not None
+    with torch.no_grad():
+        result.model.get_parameter("up_bias")[5, 0] += 1e-12
+    verification = held.verify()
+    assert not verification
+    assert "weights  FAILS: SHA-256" in str(verification)
+
+
+def inputs(name: str) -> torch.Tensor:
+    """Random ones, nodes and points next to nodes."""
+    result = RESULTS[name]
+    shape, step = result.size, result.facts.step
+    x = uniform(600, shape.tokens, shape.in_features, rng=generator(1))
+    nodes = (x[:200] / step).round() * step
+    return torch.cat([x, nodes.clamp(0, 0.999), (nodes + step / 64).clamp(0, 0.999)])
+
+
+@settings(max_examples=80)
+@given(st.sampled_from(sorted(RESULTS)), st.data())
+def test_one_wrong_number_that_matters_is_found(name: str, data: st.DataObject) -> None:
+    """Any entry of any tensor, changed in any way: if the network computes another function, the
+    second opinion says no, even if all hashes fit."""
+    result = RESULTS[name]
+    tensors = dict(result.model.state_dict())
+    tensor = data.draw(st.sampled_from(sorted(tensors.keys() - {"halves"})))
+    wrong = tensors[tensor].clone()
+    flat = wrong.view(-1)
+    used = flat.nonzero().flatten().tolist()
+    anywhere = st.integers(0, len(flat) - 1)
+    entry = data.draw(st.one_of(st.sampled_from(used), anywhere) if used else anywhere)
+    change = data.draw(
+        st.sampled_from([lambda v: -v, lambda v: 0.0, lambda v: v + 1, lambda v: v - 1,
+                         lambda v: v * 2, lambda v: v * (1 + 1e-6), lambda v: v + 0.5])
+    )  # fmt: skip
+    flat[entry] = change(float(flat[entry]))
+    x = inputs(name)
+    with torch.no_grad():
+        other = Stack(result.design, result.size, tensors | {tensor: wrong})(x)
+        apart = float((other - result.model(x)).abs().max())
+    if not apart <= 1e-7:
+        assert not look_again(name, weights={tensor: wrong}), (tensor, entry, apart)
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_swapped_layers_are_found(name: str) -> None:
+    weights = RESULTS[name].model.state_dict()
+    for tensor in ("up_bias", "down_weight"):
+        wrong = weights[tensor].clone()
+        rows = [row for row in range(len(wrong) - 1) if not torch.equal(wrong[row], wrong[row + 1])]
+        row = rows[len(rows) // 2]
+        wrong[[row, row + 1]] = wrong[[row + 1, row]]
+        assert not look_again(name, weights={tensor: wrong}), tensor
+
+
+@pytest.mark.parametrize("name", [name for name in RESULTS if "yun" in name])
+def test_shifted_ids_are_found(name: str) -> None:
+    """All ids moved by one gap, or two ids exchanged."""
+    result = RESULTS[name]
+    bias = result.model.state_dict()["up_bias"]
+    values = result.facts.cells * result.size.tokens
+    first = len(bias) - values - 2 * -(-result.size.out_features // 2)
+    moved, exchanged = bias.clone(), bias.clone()
+    moved[first : first + values] += bias[first, 0] - bias[first, 3]
+    exchanged[[first, first + 1]] = bias[[first + 1, first]]
+    for wrong in (moved, exchanged):
+        verification = look_again(name, weights={"up_bias": wrong})
+        assert not verification
+        assert "value map" in str(verification)
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_a_table_of_other_values_is_found(name: str) -> None:
+    values = RESULTS[name].fused.tensors()["values"].clone()
+    values[0, 0, 0] += 1e-3
+    assert not look_again(name, table={"values": values})
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_wrong_claims_are_found(name: str) -> None:
+    claim = certificate(name).claim
+    lower = tuple((what, on, value * 0.99) for what, on, value in claim.terms)
+    first, *rest = claim.terms
+    moved = ((first[0], first[1], first[2] / 2), *rest)
+    wrong = [
+        replace(claim, upper=claim.upper * 0.99),
+        replace(claim, terms=lower, upper=claim.upper * 0.99),
+        replace(claim, terms=moved),
+        replace(claim, terms=claim.terms[1:]),
+        replace(claim, terms=claim.terms[:1]),
+        replace(claim, bound=claim.bound / 100),
+        replace(claim, steps=claim.steps * 2),
+        replace(claim, tokens=claim.tokens + 1),
+        replace(claim, lipschitz=None, curvature=None),
+        replace(claim, method="magic"),
+    ]
+    if claim.method == "yun":
+        assert claim.lipschitz is not None
+        wrong.append(replace(claim, lipschitz=claim.lipschitz * 1.1))
+        wrong.append(replace(claim, positions=not claim.positions))
+    elif claim.curvature is not None:
+        wrong.append(replace(claim, curvature=claim.curvature * 2, lipschitz=None))
+        wrong.append(replace(claim, curvature=claim.curvature / 50))  # the values bend more
+    for other in wrong:
+        assert not look_again(name, claim=other), other
+
+
+def test_constants_that_the_values_contradict_are_found() -> None:
+    for name in ("gather, 2 tokens", "gather, 2 features", "yun, theorem 3"):
+        claim = certificate(name).claim
+        assert claim.lipschitz is not None
+        verification = look_again(name, claim=replace(claim, lipschitz=claim.lipschitz / 4))
+        assert "values at neighbouring nodes differ" in str(verification)
+
+
+def tamper(folder: Path, place: tuple[Any, ...], value: object) -> None:
+    """Change a fact and make its hash fit."""
+    about = json.loads((folder / "about.json").read_text())
+    inner = about["facts"]
+    for key in place[:-1]:
+        inner = inner[key]
+    assert inner[place[-1]] != value
+    inner[place[-1]] = value
+    facts = json.dumps(about["facts"], sort_keys=True)
+    about["facts_sha256"] = hashlib.sha256(facts.encode()).hexdigest()
+    (folder / "about.json").write_text(json.dumps(about))
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        (("error", "upper"), 0.001),
+        (("error", "terms", 0, "value"), 0.0),
+        (("error", "norm"), "lp"),
+        (("method",), "yun"),
+        (("certificate", "claim", "upper"), 0.001),
+        (("certificate", "claim", "lipschitz"), 0.5),
+        (("certificate", "claim", "terms"), []),
+        (("certificate", "weights_sha256"), "0" * 64),
+        (("certificate", "table_sha256"), "0" * 64),
+        (("certificate",), None),
+        (("certificate", "claim"), {}),
+        (("error", "upper"), None),
+    ],
+    ids=str,
+)
+def test_edited_files_are_found_even_with_their_hash(
+    place: tuple[Any, ...], value: object, tmp_path: Path
+) -> None:
+    RESULTS["gather, 2 tokens"].save(tmp_path / "r")
+    tamper(tmp_path / "r", place, value)
+    try:
+        loaded = aq.load(tmp_path / "r")
+    except FileProblem:
+        return
+    assert loaded.certificate is not None
+    assert not loaded.certificate.verify()
+
+
+def test_swapped_tensors_are_found(tmp_path: Path) -> None:
+    """The weights of one network beside the certificate of another of the same shape."""
+    RESULTS["gather, 2 tokens"].save(tmp_path / "r")
+    other = aq.approximate(
+        lambda x: torch.sin(6 * x.cumsum(1)), aq.Design(2), features=1, tol=0.8, curvature=72.0
+    )
+    assert other.size == RESULTS["gather, 2 tokens"].size
+    other.save(tmp_path / "other")
+    for file in ("weights.safetensors", "fused.safetensors"):
+        data = (tmp_path / "other" / file).read_bytes()
+        (tmp_path / "r" / file).write_bytes(data)
+        about = json.loads((tmp_path / "r" / "about.json").read_text())
+        about["sha256"][file] = hashlib.sha256(data).hexdigest()
+        (tmp_path / "r" / "about.json").write_text(json.dumps(about))
+        loaded = aq.load(tmp_path / "r")
+        assert loaded.certificate is not None
+        assert not loaded.certificate.verify()
+
+
+@settings(max_examples=20)
+@given(st.integers(0, 10**6), st.integers(1, 3), st.integers(1, 2), st.sampled_from(["sup", "lp"]),
+       st.sampled_from(["gather", "yun"]), st.booleans(), st.floats(0.2, 1.5))  # fmt: skip
+def test_no_input_beats_upper(
+    seed: int, tokens: int, features: int, norm: str, method: str, positions: bool, tol: float
+) -> None:
+    """Sums of waves a sin(w·x + c): L = Σ|a| Σ|w_i|, curvature Σ|a| |w|². Without positions every
+    token is summed alike, so that they commute with permutations."""
+    rng = generator(seed)
+    waves = 3
+    w = 6 * uniform(waves, tokens, features, rng=rng) - 3
+    if not positions:
+        w = w[:, :1].expand(-1, tokens, -1)
+    a, c = uniform(waves, rng=rng) / waves, 6 * uniform(waves, rng=rng)
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        angle = torch.einsum("bnd,wnd->bw", x, w) + c
+        return (angle.sin() @ a)[:, None, None].expand(-1, x.shape[1], 1).contiguous()
+
+    try:
+        result = aq.approximate(
+            f, aq.Design(tokens, position=aq.Absolute() if positions else aq.NoPosition()),
+            features=features, tol=tol, norm=norm, method=method, budget=100_000, seed=seed,
+            lipschitz=float(a @ w.abs().sum((1, 2))),
+            curvature=float(a @ w.square().sum((1, 2))),
+        )  # fmt: skip
+    except CannotApproximate:
+        return
+    step = result.facts.step
+    x = uniform(4000, tokens, features, rng=rng)
+    cell = (x[:2000] / step).floor()
+    fraction = torch.stack([torch.full_like(cell, 0.5), x[2000:].sort(1).values.round(decimals=1)])
+    x = torch.cat([x, ((cell + fraction[0]) * step), ((cell + fraction[1]) * step).clamp(max=1.0)])
+    gap = (result(x[:4000]) - f(x[:4000])).abs().detach()
+    assert result.error.upper is not None
+    assert result.error.upper <= tol
+    if norm == "sup":
+        assert float((result(x) - f(x)).abs().max()) <= result.error.upper
+    else:
+        sample = gap.square().sum((1, 2))
+        spread = 4 * float(sample.std()) / len(sample) ** 0.5
+        assert float(sample.mean()) - spread <= result.error.upper**2
+    assert result.certificate is not None
+    if result.size.parameters < 30_000:
+        assert result.certificate.verify(), result.certificate.verify()
