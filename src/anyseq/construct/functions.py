@@ -136,14 +136,14 @@ _ALL = (
         True,
         curvature=lambda n, d: 2.0 / n,
     ),
-    # |ab - a'b'| <= |a - a'| + |b - b'|; the Hessian of ab has eigenvalues ±1, that of a² has 2.
+    # |ab - a'b'| <= |a - a'| + |b - b'|; the Hessian of ab has eigenvalues ±1.
     Example(
         "neighbours",
-        "x_i x_{i+1}, cyclically",
-        lambda x: x * x.roll(-1, dims=1),
+        "x_i x_{i+1}, the last token stays",
+        lambda x: torch.cat([x[:, :-1] * x[:, 1:], x[:, -1:]], dim=1),
         lambda n, d: 2.0,
         False,
-        curvature=lambda n, d: 1.0 if n > 1 else 2.0,
+        curvature=lambda n, d: 1.0,
     ),
     # exp(-8r²), r the distance from the centre: its gradient, 16r exp(-8r²) long, is at most
     # 4/√e, and its entries sum to at most √(nd) times that. Its Hessian has eigenvalues
