@@ -32,9 +32,11 @@ def told_apart(design: Design, layers: int) -> bool:
         seen = [places.double()[:, None]]
         for head in design.cycle[layer % len(design.cycle)].heads():
             mask = head.mask(size)
-            for _ in range(_HEADS):
+            # who wins changes at single offsets only: such maps need heads for all of them
+            for _ in range(_HEADS * size if ties and slopes else _HEADS):
+                most = size if slopes else 2
                 score, level = (
-                    torch.randint(-2, 3, (4 * size,), generator=rng).double()
+                    torch.randint(-most, most + 1, (4 * size,), generator=rng).double()
                     if ties
                     else torch.randn(4 * size, generator=rng, dtype=torch.float64)
                     for _ in range(2)
@@ -43,7 +45,8 @@ def told_apart(design: Design, layers: int) -> bool:
                 slope = 8 * torch.rand((), generator=rng, dtype=torch.float64)
                 slope = 2.0 ** -(slope.round() if ties else slope)  # powers of two tie exactly
                 if slopes:
-                    level = level * slope * torch.randint(1, size + 1, (), generator=rng)
+                    reach = 1 if ties else torch.randint(1, size + 1, (), generator=rng)
+                    level = level * slope * reach
                 by_label = -slope * bias if slopes else score[bias]
                 scores = by_label + level[places][None, :]
                 scores = scores.masked_fill(~mask, -torch.inf)
