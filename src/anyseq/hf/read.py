@@ -11,14 +11,12 @@ from typing import Any
 
 from transformers import CONFIG_MAPPING, PreTrainedConfig
 
-from anyseq.base import at_least_one
-from anyseq.design import Design
+from anyseq.base import at_least_one, layers_text
+from anyseq.design import USUAL_TOKENS, Design
 from anyseq.errors import FileProblem, InvalidArgument, UnsupportedModel
 from anyseq.hf.families import FAMILIES, longest
 from anyseq.hf.outline import describe, shortest_cycle
 from anyseq.patterns import Causal, Full, Pattern, pattern_text
-
-_TOKENS = 16
 
 
 @dataclass(frozen=True)
@@ -60,7 +58,7 @@ def read_config(config: Any, tokens: int | None = None) -> Reading:
             f"{type(text).__name__} does not say how many positions it has: {problem}"
         ) from problem
     if tokens is None:
-        tokens = _TOKENS if limit is None else min(_TOKENS, limit)
+        tokens = USUAL_TOKENS if limit is None else min(USUAL_TOKENS, limit)
     if at_least_one("tokens", tokens) > (limit or tokens):
         raise InvalidArgument(
             f"tokens={tokens}: {type(text).__name__} has positions for {limit} tokens"
@@ -94,7 +92,7 @@ def read_config(config: Any, tokens: int | None = None) -> Reading:
         ]
     count = text.num_hidden_layers
     name = type(text).__name__
-    subject = f"{name.removesuffix('Config')} ({name}), {count} layer" + "s" * (count != 1)
+    subject = f"{name.removesuffix('Config')} ({name}), {layers_text(count)}"
     return Reading(subject, tokens, design, tuple(facts), outline.unsure)
 
 

@@ -7,6 +7,7 @@ from matplotlib.colors import BoundaryNorm
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from anyseq.base import layers_text
 from anyseq.graph import Reach
 from anyseq.pictures.style import figure
 
@@ -35,7 +36,7 @@ def reach_figure(reach: Reach) -> Figure:
     if reach.layers is None:
         title = "some pairs never meet"
     else:
-        title = f"all pairs meet within {reach.layers} layer" + "s" * (reach.layers != 1)
+        title = f"all pairs meet within {layers_text(reach.layers)}"
     panel.set_title(title, fontsize=10)
     return made
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from anyseq.base import at_least_one
-from anyseq.design import Design
+from anyseq.design import USUAL_TOKENS, Design
 from anyseq.errors import InvalidArgument, UnsupportedModel
 from anyseq.nn import Attention, Transformer
 from anyseq.patterns import Causal
@@ -18,7 +18,9 @@ from anyseq.verdicts.probes import Probe, probe
 from anyseq.verdicts.running import Function, as_function, is_hugging_face
 from anyseq.verdicts.verdict import Finding, Verdict
 
-_TOKENS = 16
+if TYPE_CHECKING:
+    from anyseq.hf import Reading
+
 _PROBED = 256  # tokens; the probe runs as many sequences of that many tokens at once
 
 
@@ -62,9 +64,8 @@ def _of_config(config: Any, tokens: int | None) -> _Subject:
     from anyseq.hf import read_config  # transformers is an extra, and slow to import
 
     reading = read_config(config, tokens)
-    found = tuple(Finding("config", True, fact, "as read") for fact in reading.facts)
     name = f"{reading.subject}, {reading.tokens:,} tokens"
-    return _Subject(name, reading.tokens, reading.design, reading.unsure, found)
+    return _Subject(name, reading.tokens, reading.design, reading.unsure, _as_read(reading))
 
 
 def _of_module(module: torch.nn.Module, tokens: int | None) -> _Subject:
@@ -126,15 +127,18 @@ def _of_hugging_face(module: Any, tokens: int | None) -> _Subject:
         reading = read_config(module.config, tokens)
     except UnsupportedModel as problem:
         return _undescribed(module, tokens, f"its config could not be read: {problem}")
-    found = tuple(Finding("config", True, fact, "as read") for fact in reading.facts)
     part = "the encoder of " * bool(module.config.is_encoder_decoder)
     name = f"{part}{type(module).__name__}: {reading.subject}"
-    return _Subject(name, reading.tokens, reading.design, reading.unsure, found)
+    return _Subject(name, reading.tokens, reading.design, reading.unsure, _as_read(reading))
+
+
+def _as_read(reading: Reading) -> tuple[Finding, ...]:
+    return tuple(Finding("config", True, fact, "as read") for fact in reading.facts)
 
 
 def _undescribed(module: torch.nn.Module, tokens: int | None, why: str) -> _Subject:
     """A model that can only be probed."""
-    return _Subject(type(module).__name__, tokens or _TOKENS, None, (why,), ())
+    return _Subject(type(module).__name__, tokens or USUAL_TOKENS, None, (why,), ())
 
 
 def _answer(subject: _Subject, norm: str, target: str) -> Verdict:

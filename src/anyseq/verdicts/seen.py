@@ -97,7 +97,7 @@ def disagreement(design: Design, probe: Probe) -> str | None:
 
 def _reached(design: Design) -> np.ndarray:
     """(tokens, tokens) bool [k, j]: token j reaches token k within the depth of the design."""
-    size = design.tokens + design.bos
+    size = design.size
     reached = np.eye(size, dtype=bool)
     assert design.depth is not None
     for layer in range(design.depth):
