@@ -58,6 +58,8 @@ def pattern_text(pattern: Pattern) -> str:
             return f"global({', '.join(map(str, tokens))})"
         case FromMask(given) if isinstance(given, torch.Tensor):
             return f"a mask of {len(given)} x {len(given)}"
+        case FromMask(given) if pattern.natural_length is not None:
+            return f"a BlockMask of {pattern.natural_length} x {pattern.natural_length}"
         case FromMask(given):
             return f"mask_mod {getattr(given, '__name__', type(given).__name__)}"
         case PerHead(parts):
