@@ -57,7 +57,7 @@ def test_bad_expressions(text: str, message: str) -> None:
         ("window(1, 2)", "expected window(radius)"),
         ("longformer(1, x=1)", "'x'; expected longformer(radius, globals=(0,))"),
         ("causal(3)", "too many positional arguments; expected causal"),
-        ("window(1.5)", "1.5: expected a whole number"),
+        ("window(1.5)", "1.5 is no pattern and no whole number"),
         ("window(1) + full", "window(1) + full is no pattern; expected a name"),
     ],
 )

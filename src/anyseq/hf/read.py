@@ -16,7 +16,7 @@ from anyseq.design import USUAL_TOKENS, Design
 from anyseq.errors import FileProblem, InvalidArgument, UnsupportedModel
 from anyseq.hf.families import FAMILIES, longest
 from anyseq.hf.outline import describe, shortest_cycle
-from anyseq.patterns import Causal, Full, Pattern, pattern_text
+from anyseq.patterns import Blocks, Causal, Full, Pattern, pattern_text
 
 
 @dataclass(frozen=True)
@@ -24,9 +24,9 @@ class Reading:
     """What a config says.
 
     subject: whose config it is. tokens: the length it was read for.
-    design: the attention design, depth = number of layers; every network of that config, whatever
-        its weights, is token by token a function of a network of this design. None if it is not
-        attention or no Design describes it.
+    design: the attention design, depth = number of layers (1 if there are none); every network of
+        that config, whatever its weights, is token by token a function of a network of this design.
+        None if it is not attention or no Design describes it.
     facts: what was read. unsure: what the Design does not say, and why a True for the design would
         not be proved for the model; where there is no design, first why not.
     """
@@ -65,6 +65,8 @@ def read_config(config: Any, tokens: int | None = None) -> Reading:
         )
     try:
         outline = FAMILIES[text.model_type](text, tokens)
+    except InvalidArgument as problem:
+        raise UnsupportedModel(f"{type(text).__name__} with {problem}") from problem
     except (AttributeError, KeyError, TypeError, ValueError) as problem:
         raise UnsupportedModel(
             f"{type(text).__name__} cannot be read as a design: {type(problem).__name__} {problem}"
@@ -75,15 +77,19 @@ def read_config(config: Any, tokens: int | None = None) -> Reading:
     if getattr(own, "auto_map", None):
         facts.insert(0, f"auto_map is ignored: transformers' own {text.model_type} is read")
     design = None
-    if outline.layers:
-        facts.append(describe(shortest_cycle(outline.layers)))
+    layers = outline.layers
+    if outline.position is not None and not layers:
+        facts.append("no layers: as one in which a token sees itself only")
+        layers = (Blocks(1),)
+    if layers:
+        facts.append(describe(shortest_cycle(layers)))
     if outline.position is not None:
         design = Design(
             tokens,
-            patterns=shortest_cycle(outline.layers),
+            patterns=shortest_cycle(layers),
             position=outline.position,
             sinks=outline.sinks,
-            depth=len(outline.layers),
+            depth=len(layers),
         )
         facts += [
             f"among {tokens} tokens {pattern_text(pattern)} hides nothing"

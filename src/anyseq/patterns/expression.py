@@ -122,7 +122,7 @@ def _value(node: ast.expr) -> Any:
         case ast.Tuple(elements):
             return tuple(_value(element) for element in elements)
         case ast.Constant():
-            raise InvalidArgument(f"{ast.unparse(node)}: expected a whole number or a pattern")
+            raise InvalidArgument(f"{ast.unparse(node)} is no pattern and no whole number")
     return _pattern(node)
 
 
