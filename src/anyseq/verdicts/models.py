@@ -14,8 +14,9 @@ from anyseq.errors import InvalidArgument, UnsupportedModel
 from anyseq.nn import Attention, Transformer
 from anyseq.patterns import Causal
 from anyseq.verdicts import seen
+from anyseq.verdicts.function import Function
 from anyseq.verdicts.probes import Probe, probe
-from anyseq.verdicts.running import Function, as_function, is_hugging_face
+from anyseq.verdicts.running import as_function, is_hugging_face
 from anyseq.verdicts.verdict import Finding, Verdict
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def check_model(what: Any, *, norm: str, target: str, tokens: int | None) -> Ver
     very model; but nothing is said of weights that were not tried, so that the answer is None, as
     it is if all probes pass, unless the rules say more.
 
-    tokens: the length; 16 unless given, or that of the design.
+    tokens: the length; 16 unless given, or that of the design, or one that a torch module takes.
     """
     if tokens is not None:
         at_least_one("tokens", tokens)
@@ -71,16 +72,20 @@ def _of_config(config: Any, tokens: int | None) -> _Subject:
 def _of_module(module: torch.nn.Module, tokens: int | None) -> _Subject:
     if isinstance(module, Transformer):
         subject = _of_transformer(module, tokens)
+        tokens = subject.tokens
     elif is_hugging_face(module):
         subject = _of_hugging_face(module, tokens)
+        tokens = subject.tokens
     else:
         subject = _undescribed(module, tokens, "it is not a model whose design is known")
-    subject = replace(subject, name=f"{subject.name}, {subject.tokens} tokens")
     if subject.tokens > _PROBED:
         saw = f"{subject.tokens} tokens are too many for it: up to {_PROBED}"
         unseen = Finding("probe", None, saw, "not run")
-        return replace(subject, findings=(*subject.findings, unseen))
-    function = as_function(module)
+        name = f"{subject.name}, {subject.tokens} tokens"
+        return replace(subject, name=name, findings=(*subject.findings, unseen))
+    function = as_function(module, tokens=tokens)
+    name = f"{subject.name}, {function.tokens} tokens"
+    subject = replace(subject, name=name, tokens=function.tokens)
     result = probe(function, subject.tokens)
     found = (*subject.findings, *seen.findings(result))
     subject = replace(subject, findings=found, function=function, probe=result)
