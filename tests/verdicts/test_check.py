@@ -211,6 +211,19 @@ def test_a_tuple_is_a_cycle_as_in_a_design() -> None:
         aq.check((aq.Full().mask(3), aq.Full().mask(4)))
 
 
+def test_each_fact_is_found_once() -> None:
+    """That nothing but the identity keeps a design is what rigidity rests on."""
+    rope = aq.Design(8, position=aq.Rotary())
+
+    def found(design: aq.Design) -> list[str]:
+        return [one.rule for one in aq.check(design, norm="lp").findings]
+
+    assert found(rope) == ["reach", "rigidity"]
+    assert found(replace(rope, prob_map="hardmax")) == ["reach", "rigidity"]
+    assert found(replace(rope, feedforward=False)) == ["reach", "symmetries", "feed-forward"]
+    assert found(replace(rope, position=aq.NoPosition())) == ["reach", "symmetries"]
+
+
 def test_a_missing_solver_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where neither counting nor patching decides whether there is a path."""
     message = "a solver may decide it: pip install 'anyseq[solver]'"

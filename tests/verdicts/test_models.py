@@ -131,6 +131,47 @@ def test_a_torch_layer_commutes_with_permutations() -> None:
     ]
 
 
+def probed(module: nn.Module, norm: str, target: str) -> dict[str, tuple[bool | None, str]]:
+    """What the probes say to a question: the answer, and what was seen."""
+    found = aq.check(module, norm=norm, target=target, tokens=5).findings
+    start = "probe: "
+    return {
+        one.rule.removeprefix(start): (one.holds, one.saw)
+        for one in found
+        if one.rule.startswith(start)
+    }
+
+
+def test_probes_answer_the_question_that_was_asked() -> None:
+    torch.manual_seed(0)
+    layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+    commutes = (False, "commutes with permutations, reversal, rotation")
+    depends = (True, "every output depends on every token")
+    assert probed(layer, "sup", "all") == {
+        "identical tokens": (False, "all outputs are equal"),
+        "symmetry": commutes,
+        "dependence": depends,
+    }
+    assert probed(layer, "lp", "all") == {"symmetry": commutes, "dependence": depends}
+    assert probed(layer, "sup", "equivariant") == {"dependence": depends}
+    recurrent = nn.LSTM(3, 4, batch_first=True)
+    words = "every output depends on its own token and on every earlier one"
+    assert probed(recurrent, "sup", "causal")["dependence"] == (
+        True,
+        f"{words}, and on no later one",
+    )
+    assert probed(recurrent, "sup", "all")["dependence"] == (
+        False,
+        "no output depends on a later token",
+    )
+    both = nn.GRU(3, 4, batch_first=True, bidirectional=True)
+    assert probed(both, "lp", "causal")["dependence"] == (True, words)
+    near = nn.Sequential(nn.Conv1d(5, 5, 1, groups=5))  # tokens as channels: each by itself
+    for target in ("all", "causal"):
+        assert probed(near, "lp", target)["dependence"][0] is False
+    assert probed(near, "lp", "causal")["dependence"][1] == "output 4 does not depend on token 0"
+
+
 class Rotate(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return x + x.roll(1, 1).tanh() + x.roll(2, 1).sin() * x.roll(3, 1)

@@ -87,14 +87,13 @@ def _of_module(module: torch.nn.Module, tokens: int | None) -> _Subject:
     name = f"{subject.name}, {function.tokens} tokens"
     subject = replace(subject, name=name, tokens=function.tokens)
     result = probe(function, subject.tokens)
-    found = (*subject.findings, *seen.findings(result))
-    subject = replace(subject, findings=found, function=function, probe=result)
+    subject = replace(subject, function=function, probe=result)
     wrong = None if subject.design is None else seen.disagreement(subject.design, result)
     if wrong is None:
         return subject
     differs = Finding("description", False, wrong, "the model is not what it says")
     why = f"the model is not what its description says: {wrong}"
-    return replace(subject, design=None, unsure=(why,), findings=(differs, *found))
+    return replace(subject, design=None, unsure=(why,), findings=(differs, *subject.findings))
 
 
 def _of_transformer(module: Transformer, tokens: int | None) -> _Subject:
@@ -149,11 +148,13 @@ def _undescribed(module: torch.nn.Module, tokens: int | None, why: str) -> _Subj
 def _answer(subject: _Subject, norm: str, target: str) -> Verdict:
     from anyseq.verdicts.check import check_design  # which itself hands models on to here
 
-    verdict = Verdict(subject.name, None, norm, target, "", subject.findings)
+    found = subject.findings
+    if subject.probe is not None:
+        found += seen.findings(subject.probe, norm, target)
+    verdict = Verdict(subject.name, None, norm, target, "", found)
     if subject.design is not None:
         ruled = check_design(subject.design, norm, target)
-        found = (*subject.findings, *ruled.findings)
-        verdict = replace(ruled, subject=subject.name, findings=found)
+        verdict = replace(ruled, subject=subject.name, findings=(*found, *ruled.findings))
     verdict = replace(verdict, _again=partial(_answer, subject))
     if verdict.universal is False:
         return _with_replay(subject, verdict)
