@@ -10,6 +10,7 @@ import anyseq as aq
 from cli.test_cli import run
 
 WIDE = aq.Design(3000)
+DOCUMENTS = aq.Documents((4000,))
 MASK = torch.ones(2100, 2100, dtype=torch.bool)
 
 
@@ -103,6 +104,7 @@ def test_picture(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
         ("check --tokens 1000000000000", "up to 524,288"),
         ("check --tokens 2049 --picture x.png", "2,049 tokens are too many to draw"),
         ("check cli.test_check:WIDE --picture x.png", "3,000 tokens are too many to draw"),
+        ("check cli.test_check:DOCUMENTS --picture x.png", "4,000 tokens are too many to draw"),
         ("check cli.test_check:MASK --picture x.png", "2,100 tokens are too many to draw"),
         ("check --tokens 4 --picture nowhere/x.png", "nowhere is not a folder"),
         ("check --tokens 4 --prob-map topk", "'topk(8)'"),

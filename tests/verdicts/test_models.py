@@ -112,6 +112,7 @@ def test_mixers_that_are_not_attention_are_only_probed() -> None:
     verdict = aq.check(model)
     assert verdict.universal is None
     assert "not all of its layers are attention" in verdict.reason
+    assert "  unknown not covered: not all of its layers" in str(verdict)
 
 
 def test_a_torch_layer_commutes_with_permutations() -> None:

@@ -6,13 +6,15 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from anyseq.base import one_of
 from anyseq.cli.question import imported
 from anyseq.cli.terminal import say, say_json
 from anyseq.design import Design
 from anyseq.errors import FileProblem, InvalidArgument
 from anyseq.graph import PICTURE_TOKENS
-from anyseq.patterns import Full, parse_pattern
+from anyseq.patterns import Full, Pattern, parse_pattern
 from anyseq.positions import parse_position
 from anyseq.verdicts import NoLength, Verdict
 from anyseq.verdicts import check as judge
@@ -147,12 +149,23 @@ def _check_picture(picture: Path, subject: Any, tokens: int | None) -> None:
         raise FileProblem(f"--picture {picture}: expected a name ending in .png, .svg or .pdf")
     if not picture.parent.is_dir():
         raise FileProblem(f"--picture {picture}: {picture.parent} is not a folder")
-    length = tokens or getattr(subject, "tokens", None) or max(getattr(subject, "shape", (0,)))
-    if length > PICTURE_TOKENS:
+    length = tokens or _own_length(subject)
+    if length is not None and length > PICTURE_TOKENS:
         raise InvalidArgument(
             f"--picture {picture}: {length:,} tokens are too many to draw; expected up to "
             f"{PICTURE_TOKENS:,}: give a smaller --tokens, or leave --picture out"
         )
+
+
+def _own_length(subject: Any) -> int | None:
+    """The number of tokens that a design or a mask is for."""
+    if isinstance(subject, Design):
+        return subject.tokens
+    if isinstance(subject, Pattern):
+        return subject.natural_length
+    if isinstance(subject, torch.Tensor) or hasattr(subject, "mask_mod"):
+        return max(subject.shape, default=None)
+    return None
 
 
 def _draw(verdict: Verdict, picture: Path) -> None:

@@ -161,7 +161,7 @@ def _answer(subject: _Subject, norm: str, target: str) -> Verdict:
     failed = _seen_to_fail(subject, verdict)
     if failed is not None:
         return failed
-    gaps = tuple(Finding("not covered", None, why, "as read") for why in subject.unsure)
+    gaps = tuple(Finding("not covered", None, why, "no theorem") for why in subject.unsure)
     found = (*verdict.findings, *gaps)
     if verdict.universal and not subject.unsure:
         return verdict
