@@ -57,6 +57,11 @@ class Edges:
         return Edges(_starts(degrees), self.rows()[order])
 
 
+def vertices(design: Design) -> int:
+    """The number of vertices of a design's graph: its tokens, and BOS before them."""
+    return design.size
+
+
 def seen_by_any_head(pattern: Pattern) -> Pattern:
     """The union of a pattern over the heads."""
     pattern.check_same()
@@ -70,7 +75,7 @@ class TooManyEdges(InvalidArgument):
 
 def all_see_themselves(design: Design) -> bool:
     """Whether every vertex sees itself, in every pattern and head."""
-    size, zero = design.size, torch.zeros((), dtype=torch.int64)
+    size, zero = vertices(design), torch.zeros((), dtype=torch.int64)
     index = torch.arange(size)
     heads = {head for pattern in design.cycle for head in pattern.heads()}
     return all(

@@ -12,7 +12,7 @@ import torch
 
 from anyseq.base import positive
 from anyseq.design import Design
-from anyseq.graph.edges import Array, Edges, edges_of, seen_by_any_head
+from anyseq.graph.edges import Array, Edges, edges_of, seen_by_any_head, vertices
 from anyseq.graph.path_search import exact, patched, refuted
 from anyseq.graph.path_solver import solved
 from anyseq.patterns import Pattern
@@ -47,7 +47,7 @@ def hamiltonian_path(design: Design, seconds: float = 5.0) -> Path:
     for order in (tokens, tokens[::-1]):
         if _is_path(union, design, order):
             return Path(True, order.copy(), "natural order")
-    edges = _without_bos(edges_of(union, design.size), design.bos)
+    edges = _without_bos(edges_of(union, vertices(design)), design.bos)
     if reason := refuted(edges):
         return Path(False, None, reason)
     if design.tokens <= _EXACT_TOKENS:
@@ -66,7 +66,7 @@ def _is_path(union: Pattern, design: Design, order: Array) -> bool:
     """Whether each token is seen by the next, without the other edges."""
     place = torch.from_numpy(order + int(design.bos))
     zero = torch.zeros((), dtype=torch.int64)
-    seen = union.at(design.size)(zero, zero, place[1:], place[:-1])
+    seen = union.at(vertices(design))(zero, zero, place[1:], place[:-1])
     return bool(seen.all())
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from anyseq.design import Design
 from anyseq.errors import InvalidArgument
-from anyseq.graph.edges import Array, Edges, edges_of, seen_by_any_head
+from anyseq.graph.edges import Array, Edges, edges_of, seen_by_any_head, vertices
 from anyseq.graph.spread import spread
 from anyseq.graph.toeplitz import cross
 from anyseq.graph.wanted import Wanted, grown
@@ -56,7 +56,7 @@ class Reach:
     @property
     def sparsity(self) -> float:
         """The share of pairs without a connection, on average over the cycle."""
-        return 1.0 - sum(self.connections) / len(self.connections) / self.design.size**2
+        return 1.0 - sum(self.connections) / len(self.connections) / vertices(self.design) ** 2
 
     @property
     def holds(self) -> bool:
@@ -71,7 +71,7 @@ class Reach:
                 f"tokens={self.tokens}: layers per pair are listed for up to {PICTURE_TOKENS}"
             )
         state = spread(_cycle(self.design), Wanted.of(self.design, self.target))
-        layers = np.full((self.design.size,) * 2, -1, dtype=np.int16)
+        layers = np.full((vertices(self.design),) * 2, -1, dtype=np.int16)
         layer = still = 0
         while still < len(self.design.cycle):
             layers[state.matrix() & (layers < 0)] = layer
@@ -205,4 +205,4 @@ def _hub(first: Edges, second: Edges, wanted: Wanted) -> int | None:
 
 
 def _cycle(design: Design) -> list[Edges]:
-    return [edges_of(pattern, design.size) for pattern in design.cycle]
+    return [edges_of(pattern, vertices(design)) for pattern in design.cycle]

@@ -9,7 +9,7 @@ import numpy as np
 
 from anyseq.design import Design
 from anyseq.errors import InvalidArgument
-from anyseq.graph.edges import Array, TooManyEdges, all_see_themselves, edges_of
+from anyseq.graph.edges import Array, TooManyEdges, all_see_themselves, edges_of, vertices
 from anyseq.graph.labels import geometric, labels, start
 from anyseq.graph.relations import numbered
 from anyseq.graph.tables import LabelledEdges, Tables
@@ -80,14 +80,14 @@ def refine(design: Design) -> Refinement:
     """
     begin = start(design.position, design.tokens, design.bos)
     sure, limit = _rules(design.probability, design)
-    bias, gain = labels(design.position, design.size)
+    bias, gain = labels(design.position, vertices(design))
     one_column = len(np.unique(begin)) == 1 and len(np.unique(gain)) == 1 and not design.sinks
     if len(np.unique(begin)) == len(begin) or (one_column and all_see_themselves(design)):
         classes = begin[design.bos :]
         return Refinement(classes, classes, 0)
     try:
         known = [
-            [edges_of(head, design.size, _MOST_EDGES) for head in dict.fromkeys(part.heads())]
+            [edges_of(head, vertices(design), _MOST_EDGES) for head in dict.fromkeys(part.heads())]
             for part in design.cycle
         ]
     except TooManyEdges:
@@ -120,7 +120,7 @@ def _rules(prob_map: ProbMap, design: Design) -> tuple[Rule, Rule]:
             return (_nothing, smooth) if alibi else (smooth, smooth)
         case Sparsemax() | Entmax15():
             return (_nothing, _whole) if alibi else (_sparse, _sparse)
-        case TopK() if prob_map.k >= design.size:
+        case TopK() if prob_map.k >= vertices(design):
             return smooth, smooth
         case TopK():
             return (_nothing if alibi else _top(prob_map.k, smooth)), _whole

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from anyseq.design import Design
-from anyseq.graph.edges import Array, Edges, TooManyEdges, edges_of
+from anyseq.graph.edges import Array, Edges, TooManyEdges, edges_of, vertices
 from anyseq.graph.isomorphism import GivenUp, find
 from anyseq.graph.labels import geometric, labels, start
 from anyseq.graph.relations import Relation, stable
@@ -71,7 +71,7 @@ def symmetry(design: Design, target: str = "all") -> Symmetry:
 
 def _relations(design: Design) -> list[Relation]:
     """One for each head of each pattern."""
-    size = design.size
+    size = vertices(design)
     bias, gain = labels(design.position, size)
     heads = dict.fromkeys(head for pattern in design.cycle for head in pattern.heads())
     return [_relaxed(edges_of(head, size, _MOST_EDGES), bias, gain, design) for head in heads]
