@@ -2,11 +2,12 @@
 
 from anyseq.graph.edges import TooManyEdges
 from anyseq.graph.path import Path, hamiltonian_path
-from anyseq.graph.reach import Reach, reach
+from anyseq.graph.reach import PICTURE_TOKENS, Reach, reach
 from anyseq.graph.refinement import Refinement, refine
 from anyseq.graph.symmetry import Symmetry, symmetry
 
 __all__ = [
+    "PICTURE_TOKENS",
     "Path",
     "Reach",
     "Refinement",

@@ -16,7 +16,7 @@ from anyseq.graph.wanted import Wanted, grown
 
 _LISTED = 8  # pairs named as the last ones
 _MOST_TOKENS = 131_072  # for which sets of tokens, a bit per pair, fit a few gigabytes
-_PICTURE_TOKENS = 2048
+PICTURE_TOKENS = 2048
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,8 +56,7 @@ class Reach:
     @property
     def sparsity(self) -> float:
         """The share of pairs without a connection, on average over the cycle."""
-        size = self.tokens + self.design.bos
-        return 1.0 - sum(self.connections) / len(self.connections) / size**2
+        return 1.0 - sum(self.connections) / len(self.connections) / vertices(self.design) ** 2
 
     @property
     def holds(self) -> bool:
@@ -67,9 +66,9 @@ class Reach:
     def layers_per_pair(self) -> Array:
         """(tokens, tokens) int16: the layers that token j (column) needs to reach token k (row),
         counted from the start of the cycle; -1 if it never does."""
-        if self.tokens > _PICTURE_TOKENS:
+        if self.tokens > PICTURE_TOKENS:
             raise InvalidArgument(
-                f"tokens={self.tokens}: layers per pair are listed for up to {_PICTURE_TOKENS}"
+                f"tokens={self.tokens}: layers per pair are listed for up to {PICTURE_TOKENS}"
             )
         state = spread(_cycle(self.design), Wanted.of(self.design, self.target))
         layers = np.full((vertices(self.design),) * 2, -1, dtype=np.int16)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from math import ceil
 from typing import Any
 
+from anyseq.base import layers_text
 from anyseq.design import Design
 from anyseq.graph import TooManyEdges, reach
 from anyseq.patterns import Composite, Global, Intersection, Pattern, Union, Window
@@ -78,7 +79,7 @@ def _connecting(design: Design, norm: str, target: str, check: Check) -> Iterato
             depth = max(1, proof.rounds + proof.layers)
             more = depth - design.depth
             if more > 0:
-                layers = f"{more} more layer" + "s" * (more > 1)
+                layers = layers_text(more, "more ")
                 yield _Change(f"make it {depth} layers deep", layers, 5 + more, {"depth": depth})
     if design.tokens == 1:
         return
@@ -108,7 +109,7 @@ def _knowing(design: Design) -> Iterator[_Change]:
     if Place.GAIN not in design.position.acts_in:
         yield _Change(
             "add URPE gains",
-            f"{2 * (design.tokens + design.bos) - 1:,} numbers a head, shared by the layers",
+            f"{2 * design.size - 1:,} numbers a head, shared by the layers",
             2,
             {"position": URPE(design.position)},
         )

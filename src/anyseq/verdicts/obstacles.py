@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from anyseq.positions import Place, Shaw
+from anyseq.base import layers_text
+from anyseq.positions import Place, Shaw, base_of
 from anyseq.verdicts import witnesses
-from anyseq.verdicts.question import Question, base_of, layers_text
+from anyseq.verdicts.question import Question
 from anyseq.verdicts.ruling import Ruling
 from anyseq.verdicts.verdict import Finding
 

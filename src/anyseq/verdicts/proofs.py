@@ -6,8 +6,9 @@ docs/theorems.md.
 
 from __future__ import annotations
 
+from anyseq.base import layers_text
 from anyseq.verdicts.certificate import Certificate
-from anyseq.verdicts.question import Question, layers_text
+from anyseq.verdicts.question import Question
 from anyseq.verdicts.ruling import Ruling
 from anyseq.verdicts.verdict import Finding
 

@@ -21,7 +21,7 @@ _HEADS = 8
 def told_apart(design: Design, layers: int) -> bool:
     """Whether some network of the design, of that many layers, gives all tokens different outputs
     on identical tokens."""
-    size, rng = design.tokens + design.bos, generator(0)
+    size, rng = design.size, generator(0)
     if isinstance(_base(design), Absolute | Sinusoidal):
         return True
     bias, gain = _labels(design, size)
@@ -70,7 +70,7 @@ def looks_different(design: Design) -> bool:
     sees, and what those see, of random functions of labels and of these sums themselves; then, for
     places with equal sums, by trying to map what one sees onto what the other sees. Too many trials
     count as alike."""
-    size, rng = design.tokens + design.bos, generator(0)
+    size, rng = design.size, generator(0)
     bias, gain = _labels(design, size)
     places = _start(design, size)
     heads = {head for pattern in design.cycle for head in pattern.heads()}
