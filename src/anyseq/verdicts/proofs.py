@@ -61,7 +61,7 @@ def rigid(question: Question) -> Ruling | None:
         return None
     if not design.feedforward or design.final_norm is not None or not question.reach.holds:
         return None
-    if question.knows_positions or not question.symmetry.rigid:
+    if question.knows_positions or question.refinement.discrete or not question.symmetry.rigid:
         return None
     rule, theorem = "rigidity", "Theorem 5.2"
     if not question.is_smooth:
