@@ -114,6 +114,7 @@ def feed_forward(question: Question) -> Ruling | None:
     if (
         question.norm == "sup"
         and stochastic
+        and design.final_norm is None
         and not question.knows_positions
         and len(np.unique(question.refinement.limit)) == 1
         and not _has_empty_row(question)
