@@ -1,11 +1,14 @@
+import json
 from collections.abc import Callable
+from dataclasses import asdict
 
 import pytest
 import torch
 
 import anyseq as aq
 from anyseq.errors import InvalidArgument
-from anyseq.nn import AttentionLayers, FeedForwardLayers, Layers, Stack
+from anyseq.nn import AttentionLayers, FeedForwardLayers, Layers, Stack, StackShape
+from anyseq.nn.attention_position import attention_position, inside_attention
 
 WIDTH, HEADS, SIZE, HIDDEN = 5, 2, 1, 3
 
@@ -160,3 +163,59 @@ def test_wrong_inputs_are_named() -> None:
         stack()(torch.zeros(1, 4, 3, dtype=torch.float64))
     with pytest.raises(InvalidArgument, match=r"dtype torch.float32: expected torch.float64"):
         stack()(torch.zeros(1, 4, 2))
+
+
+@pytest.mark.parametrize("sinks", [False, True])
+@pytest.mark.parametrize("bos", [False, True])
+@pytest.mark.parametrize(
+    "position",
+    [
+        aq.NoPosition(), aq.Sinusoidal(), aq.RelativeBias(), aq.T5Bias(), aq.Rotary(), aq.ALiBi(),
+        aq.Shaw(2), aq.URPE(), aq.URPE(aq.NoPosition(), shared=False), aq.URPE(aq.Sinusoidal()),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_positions_inside_attention(position: aq.Position, bos: bool, sinks: bool) -> None:
+    """A stack with positions, sinks and BOS is its blocks, one after the other."""
+    tokens, layers, heads, size = 4, 3, 2, 2
+    design = aq.Design(
+        tokens, patterns=(aq.Full(), aq.Window(1)), position=position, bos=bos, sinks=sinks
+    )
+    positions, inner = tokens + bos, heads * size
+    inside, shared_gain = inside_attention(position)
+    learned = attention_position(inside, heads=heads, head_dim=size, tokens=positions)
+    run = AttentionLayers(
+        heads=heads,
+        **{f"{side}_weight": random(layers, inner, WIDTH, seed=ord(side)) for side in "qkv"},
+        q_bias=random(layers, inner, seed=2),
+        o_weight=random(layers, WIDTH, inner, seed=5),
+        inside={
+            name: random(layers, *table.shape, seed=11)
+            for name, table in learned.named_parameters()
+        },
+        sink=random(layers, heads, seed=12) if sinks else None,
+    )
+    model = Stack.of(
+        design,
+        [Layers(attention=run, feedforward=feedforward(layers))],
+        in_features=2,
+        out_features=3,
+        constant=random(WIDTH, seed=13),
+        bos=random(WIDTH, seed=14) if bos else None,
+        gain=random(heads, 2 * positions - 1, seed=15) if shared_gain else None,
+    )
+    x = random(6, tokens, 2)
+    z = torch.nn.functional.pad(x, (0, 3)) + random(WIDTH, seed=13)
+    if bos:
+        z = torch.cat([random(WIDTH, seed=14).expand(6, 1, -1), z], dim=1)
+    if aq.positions.Place.INPUT in position.acts_in:
+        z = z + aq.Sinusoidal().table(torch.arange(positions).double(), WIDTH)
+    told = {"gain": aq.Toeplitz(model.get_parameter("gain"))} if shared_gain else {}
+    for block in model:
+        z = block(z, **told)
+    torch.testing.assert_close(model(x), z[:, int(bos) :, :3])
+    assert model.shape.parameters == sum(part.numel() for part in model.parameters())
+    again = StackShape(**json.loads(json.dumps(asdict(model.shape))))
+    assert again == model.shape
+    model(x).sum().backward()
+    assert all(part.grad is not None for part in model.parameters())

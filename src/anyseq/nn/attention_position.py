@@ -5,6 +5,8 @@ Learned tables are made for so many tokens; a shorter sequence uses the middle o
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 from torch import nn
 
@@ -13,6 +15,8 @@ from anyseq.nn.input_position import INIT_STD
 from anyseq.positions import (
     URPE,
     ALiBi,
+    NoPosition,
+    Place,
     Position,
     RelativeBias,
     Rotary,
@@ -165,6 +169,18 @@ class _WithGain(AttentionPosition):
 
     def close_values(self, mixed: torch.Tensor, size: int, first: int) -> torch.Tensor:
         return self.base.close_values(mixed, size, first)
+
+
+def inside_attention(position: Position) -> tuple[Position, bool]:
+    """What a position does inside each attention layer, and whether besides that all layers share
+    a table of gains."""
+    match position:
+        case URPE():
+            base = inside_attention(position.base)[0]
+            return (base, True) if position.shared else (replace(position, base=base), False)
+        case _ if Place.INPUT in position.acts_in:
+            return NoPosition(), False
+    return position, False
 
 
 def attention_position(

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import torch
 from torch.nn.functional import pad
@@ -18,7 +18,11 @@ FEEDFORWARD = ("up_weight", "up_bias", "down_weight", "down_bias")
 @dataclass(frozen=True)
 class AttentionLayers:
     """A layers: q, k, v weights (A, heads · size, width), q_bias (A, heads · size), o_weight
-    (A, width, heads · size)."""
+    (A, width, heads · size).
+
+    inside: what a position learns inside attention, by the names of `Attention.position`'s
+        parameters, each (A, ...). sink: (A, heads), the scores of sinks.
+    """
 
     heads: int
     q_weight: torch.Tensor
@@ -26,6 +30,8 @@ class AttentionLayers:
     k_weight: torch.Tensor
     v_weight: torch.Tensor
     o_weight: torch.Tensor
+    inside: Mapping[str, torch.Tensor] = field(default_factory=dict)
+    sink: torch.Tensor | None = None
 
 
 @dataclass(frozen=True)
@@ -74,7 +80,13 @@ class Layers:
 
 @dataclass(frozen=True)
 class StackShape:
-    """The sizes of a Stack: everything about it except its numbers."""
+    """The sizes of a Stack: everything about it except its numbers.
+
+    positions: a vector for every position (BOS's too) is added to the input.
+    constant: one vector is added to every token, before BOS comes.
+    gains: the length of URPE's table that all layers share, 0 if there is none.
+    inside: what positions learn inside each attention layer, names and shapes.
+    """
 
     tokens: int
     in_features: int
@@ -87,6 +99,16 @@ class StackShape:
     attention_layers: int
     feedforward_layers: int
     positions: bool
+    constant: bool = False
+    bos: bool = False
+    sinks: bool = False
+    gains: int = 0
+    inside: tuple[tuple[str, tuple[int, ...]], ...] = ()
+
+    def __post_init__(self) -> None:
+        # JSON has lists only
+        inside = tuple((name, tuple(shape)) for name, shape in self.inside)
+        object.__setattr__(self, "inside", inside)
 
     def tensors(self) -> dict[str, tuple[int, ...]]:
         """The shape of every parameter."""
@@ -102,12 +124,25 @@ class StackShape:
             "down_weight": (f, self.width, self.hidden),
             "down_bias": (f, self.width),
         }
-        return shapes | ({"position": (self.tokens, self.width)} if self.positions else {})
+        shapes |= {inside_name(name): (a, *shape) for name, shape in self.inside}
+        further: dict[str, tuple[bool, tuple[int, ...]]] = {
+            "position": (self.positions, (self.tokens + self.bos, self.width)),
+            "constant": (self.constant, (self.width,)),
+            "bos": (self.bos, (self.width,)),
+            "sink": (self.sinks, (a, self.heads)),
+            "gain": (self.gains > 0, (self.heads, self.gains)),
+        }
+        return shapes | {name: shape for name, (there, shape) in further.items() if there}
 
     @property
     def parameters(self) -> int:
         """How many numbers a Stack of this shape holds."""
         return sum(math.prod(shape) for shape in self.tensors().values())
+
+
+def inside_name(name: str) -> str:
+    """The name in a Stack of what a position's parameter `name` is in an Attention."""
+    return "inside_" + name.replace(".", "_")
 
 
 def join(runs: Sequence[Layers]) -> dict[str, torch.Tensor]:
@@ -126,9 +161,19 @@ def join(runs: Sequence[Layers]) -> dict[str, torch.Tensor]:
     )
     return {
         **{name: _cat([getattr(part, name) for part in attention]) for name in ATTENTION},
+        **{
+            inside_name(name): _cat([part.inside[name] for part in attention])
+            for name in attention[0].inside
+        },
+        **_sinks([part.sink for part in attention]),
         **{name: _cat([getattr(part, name) for part in feedforward]) for name in FEEDFORWARD},
         "halves": torch.where(present, present.cumsum(0) - 1, -1).to(torch.int32),
     }
+
+
+def _sinks(parts: list[torch.Tensor | None]) -> dict[str, torch.Tensor]:
+    given = [part for part in parts if part is not None]
+    return {"sink": _cat(given)} if given else {}
 
 
 def _cat(tensors: list[torch.Tensor]) -> torch.Tensor:

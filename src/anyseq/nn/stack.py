@@ -7,25 +7,31 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import torch
 from torch import nn
+from torch.func import functional_call
 from torch.nn.functional import pad
 
 from anyseq.design import Design
 from anyseq.errors import InvalidArgument
 from anyseq.nn.attention import Attention, HeadWeights, multi_head
+from anyseq.nn.attention_position import inside_attention
 from anyseq.nn.block import Block
 from anyseq.nn.feedforward import FeedForward, feed_forward
-from anyseq.nn.layers import FEEDFORWARD, Layers, StackShape, join
+from anyseq.nn.input_position import SinusoidalInput
+from anyseq.nn.layers import FEEDFORWARD, Layers, StackShape, inside_name, join
+from anyseq.positions import URPE, NoPosition, Position, Sinusoidal, Toeplitz
 
 # Views of this many layers are made at a time: enough to hide the cost of making them.
 _CHUNK = 1024
 
 
 class Stack(nn.Module):
-    """Blocks run one after the other on X, padded with zeros to `width`, plus E; features
-    0, ..., out_features-1 of the last block are the output.
+    """Blocks run one after the other on X, padded with zeros to `width`, plus a constant vector and
+    E, with BOS before it if the design has one; features 0, ..., out_features-1 of the tokens after
+    the last block are the output.
 
     `stack[i]` is an ordinary Block that shares the memory of layer i, and `len(stack)` the number
-    of layers. Layer i uses pattern i mod p of the design's cycle. Scores are not scaled.
+    of layers. (A table of gains that all layers share is the stack's: a Block is told it.) Layer i
+    uses pattern i mod p of the design's cycle. Scores are not scaled.
     """
 
     def __init__(
@@ -47,6 +53,9 @@ class Stack(nn.Module):
             self.register_parameter(name, nn.Parameter(tensors[name]))
         self.register_buffer("halves", tensors["halves"])
         self._segments = _segments(tensors["halves"], shape)
+        self._waves = (
+            SinusoidalInput(base) if isinstance(base := _base(design), Sinusoidal) else None
+        )
 
     @classmethod
     def of(
@@ -57,10 +66,19 @@ class Stack(nn.Module):
         in_features: int,
         out_features: int,
         position: torch.Tensor | None = None,
+        constant: torch.Tensor | None = None,
+        bos: torch.Tensor | None = None,
+        gain: torch.Tensor | None = None,
     ) -> Stack:
-        """The stack of some runs of layers, with position table (tokens, width) or none."""
+        """The stack of some runs of layers.
+
+        position: (tokens, width) vectors to add to the tokens, BOS's first if there is one;
+        constant: (width,), added to each token; bos: (width,); gain: (heads, 2·positions - 1), the
+        table of gains that all layers share.
+        """
         tensors = join(runs)
-        heads = next(run.attention.heads for run in runs if run.attention)
+        first = next(run.attention for run in runs if run.attention)
+        heads = first.heads
         attention_layers, inner, width = tensors["q_weight"].shape
         feedforward_layers, hidden = tensors["up_bias"].shape
         shape = StackShape(
@@ -75,8 +93,15 @@ class Stack(nn.Module):
             attention_layers=attention_layers,
             feedforward_layers=feedforward_layers,
             positions=position is not None,
+            constant=constant is not None,
+            bos=bos is not None,
+            sinks=first.sink is not None,
+            gains=0 if gain is None else gain.shape[1],
+            inside=tuple((name, tuple(part.shape[1:])) for name, part in first.inside.items()),
         )
-        return cls(design, shape, tensors if position is None else tensors | {"position": position})
+        further = {"position": position, "constant": constant, "bos": bos, "gain": gain}
+        given = {name: tensor for name, tensor in further.items() if tensor is not None}
+        return cls(design, shape, tensors | given)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """(batch, tokens, in_features) -> (batch, tokens, out_features)."""
@@ -90,14 +115,20 @@ class Stack(nn.Module):
         if x.dtype != dtype:
             raise InvalidArgument(f"x of dtype {x.dtype}: expected {dtype}, that of the weights")
         x = pad(x, (0, self.shape.width - self.shape.in_features))
+        if self.shape.constant:
+            x = x + self.get_parameter("constant")
+        if self.shape.bos:
+            x = torch.cat([self.get_parameter("bos").expand(len(x), 1, -1), x], dim=1)
         if self.shape.positions:
             x = x + self.get_parameter("position")
+        if self._waves is not None:
+            x = self._waves(x)
         for layer, attention_row, start, stop in self._segments:
             if attention_row >= 0:
                 x = x + self._attention(x, layer, attention_row)
             for weights in self._feed_forward_weights(start, stop):
                 x = x + feed_forward(x, *weights)
-        return x[..., : self.shape.out_features]
+        return x[:, int(self.shape.bos) :, : self.shape.out_features]
 
     def __len__(self) -> int:
         return self.shape.layers
@@ -125,21 +156,35 @@ class Stack(nn.Module):
         return digest.hexdigest()
 
     def _attention(self, x: torch.Tensor, layer: int, row: int) -> torch.Tensor:
-        weights = HeadWeights(
-            q=self.get_parameter("q_weight")[row],
-            q_bias=self.get_parameter("q_bias")[row],
-            k=self.get_parameter("k_weight")[row],
-            v=self.get_parameter("v_weight")[row],
-            o=self.get_parameter("o_weight")[row],
-        )
-        return multi_head(
-            x,
-            weights,
-            heads=self.shape.heads,
-            pattern=self.design.cycle[layer % len(self.design.cycle)],
-            prob_map=self.design.probability,
-            scale=1.0,
-        )
+        if self._plain:
+            weights = HeadWeights(
+                q=self.get_parameter("q_weight")[row],
+                q_bias=self.get_parameter("q_bias")[row],
+                k=self.get_parameter("k_weight")[row],
+                v=self.get_parameter("v_weight")[row],
+                o=self.get_parameter("o_weight")[row],
+            )
+            return multi_head(
+                x,
+                weights,
+                heads=self.shape.heads,
+                pattern=self.design.cycle[layer % len(self.design.cycle)],
+                prob_map=self.design.probability,
+                scale=1.0,
+            )
+        module = self._attention_on_meta(layer)
+        named = {
+            name: self.get_parameter(own)[row] for name, own in _attention_names(self.shape).items()
+        }
+        gain = Toeplitz(self.get_parameter("gain")) if self.shape.gains else None
+        mixed: torch.Tensor = functional_call(module, named, (x,), {"gain": gain})
+        return mixed
+
+    @property
+    def _plain(self) -> bool:
+        """Whether attention has no positions inside and no sinks."""
+        inside, shared_gain = inside_attention(self.design.position)
+        return isinstance(inside, NoPosition) and not (shared_gain or self.shape.sinks)
 
     def _feed_forward_weights(self, start: int, stop: int) -> Iterator[tuple[torch.Tensor, ...]]:
         for low in range(start, stop, _CHUNK):
@@ -149,22 +194,27 @@ class Stack(nn.Module):
             )
 
     def _attention_module(self, layer: int, row: int) -> Attention:
+        module = self._attention_on_meta(layer)
+        for name, own in _attention_names(self.shape).items():
+            where, _, last = name.rpartition(".")
+            setattr(module.get_submodule(where), last, self._shared(own, row))
+        return module
+
+    def _attention_on_meta(self, layer: int) -> Attention:
+        """Layer `layer` without its numbers."""
         shape = self.shape
-        module = Attention(
+        return Attention(
             shape.width,
             shape.heads,
             shape.head_dim,
             pattern=self.design.cycle[layer % len(self.design.cycle)],
             prob_map=self.design.probability,
+            position=inside_attention(self.design.position)[0],
+            tokens=shape.tokens + shape.bos,
+            sinks=shape.sinks,
             scale=1.0,
             device="meta",
         )
-        module.q_proj.weight = self._shared("q_weight", row)
-        module.q_proj.bias = self._shared("q_bias", row)
-        module.k_proj.weight = self._shared("k_weight", row)
-        module.v_proj.weight = self._shared("v_weight", row)
-        module.o_proj.weight = self._shared("o_weight", row)
-        return module
 
     def _feed_forward_module(self, row: int) -> FeedForward:
         module = FeedForward(self.shape.width, self.shape.hidden, device="meta")
@@ -176,6 +226,17 @@ class Stack(nn.Module):
 
     def _shared(self, name: str, row: int) -> nn.Parameter:
         return nn.Parameter(self.get_parameter(name).detach()[row])
+
+
+def _attention_names(shape: StackShape) -> dict[str, str]:
+    """The parameters of an Attention, and what they are called in a Stack."""
+    names = {"q_proj.bias": "q_bias"} | {f"{side}_proj.weight": f"{side}_weight" for side in "qkvo"}
+    names |= {f"position.{name}": inside_name(name) for name, _ in shape.inside}
+    return names | ({"sink": "sink"} if shape.sinks else {})
+
+
+def _base(design: Design) -> Position:
+    return design.position.base if isinstance(design.position, URPE) else design.position
 
 
 def _segments(halves: torch.Tensor, shape: StackShape) -> list[tuple[int, int, int, int]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Literal
 
 import torch
@@ -14,14 +13,13 @@ from anyseq.base import at_least_one, one_of
 from anyseq.design import Design
 from anyseq.errors import InvalidArgument
 from anyseq.nn.attention import Attention
-from anyseq.nn.attention_position import Gain
+from anyseq.nn.attention_position import Gain, inside_attention
 from anyseq.nn.block import Block
 from anyseq.nn.cache import Cache
 from anyseq.nn.feedforward import FeedForward
 from anyseq.nn.generate import generate
 from anyseq.nn.input_position import INIT_STD, input_position
 from anyseq.nn.mixers import AverageMixer, BilinearProjection, Mixer, SeparableConv
-from anyseq.positions import URPE, NoPosition, Place, Position
 
 MIXERS = ("attention", "bilinear", "conv", "average")
 
@@ -69,7 +67,7 @@ class Transformer(nn.Module):
                 f"depth={depth}, but the design has depth={design.depth}; expected equal ones"
             )
         self.design, self.dim, self.causal, self.vocab = design, dim, causal, vocab
-        positions = design.tokens + design.bos
+        positions = design.size
         hidden = 4 * dim if hidden is None else at_least_one("hidden", hidden)
 
         def learned(*shape: int) -> nn.Parameter:
@@ -80,11 +78,8 @@ class Transformer(nn.Module):
         self.bos = learned(dim) if design.bos else None
         self.position = input_position(design.position, positions, dim, dtype=dtype, device=device)
 
-        self.gain: Gain | None = None
-        inside = _without_input(design.position)
-        if isinstance(inside, URPE) and inside.shared:
-            self.gain = Gain(heads, positions, dtype=dtype, device=device)
-            inside = inside.base
+        inside, shared_gain = inside_attention(design.position)
+        self.gain = Gain(heads, positions, dtype=dtype, device=device) if shared_gain else None
 
         def mixer(layer: int, name: str | Mixer) -> Mixer:
             if not isinstance(name, str):
@@ -219,13 +214,6 @@ class Transformer(nn.Module):
                 f"key_mask of shape {tuple(key_mask.shape)}: expected (batch, tokens) = "
                 f"{tuple(x.shape[:2])}"
             )
-
-
-def _without_input(position: Position) -> Position:
-    """What a position does inside attention."""
-    if isinstance(position, URPE):
-        return replace(position, base=_without_input(position.base))
-    return NoPosition() if Place.INPUT in position.acts_in else position
 
 
 def _cycled(mixers: Sequence[str | Mixer] | str | None, depth: int) -> list[str | Mixer]:
