@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from anyseq.base import write_text
-from anyseq.bench import bench_attention, bench_check, bench_construct
+from anyseq.bench import bench_attention, bench_check, bench_construct, bench_methods
+from anyseq.cli.bench_methods_text import methods_text
 from anyseq.cli.bench_text import attention_text, check_text, construct_text
 from anyseq.cli.terminal import progress_bar, say, say_json
 from anyseq.errors import FileProblem
@@ -16,16 +17,18 @@ _BENCHES = {
     "construct": (bench_construct, construct_text),
     "attention": (bench_attention, attention_text),
     "check": (bench_check, check_text),
+    "methods": (bench_methods, methods_text),
 }
 
 
 def bench(
-    what: Literal["construct", "attention", "check"],
+    what: Literal["construct", "attention", "check", "methods"],
     /,
     *,
     json: bool = False,
     into: Path | None = None,
     out: Path | None = None,
+    quick: bool = False,
 ) -> None:
     """Measure on this machine. Let nothing else run meanwhile.
 
@@ -36,21 +39,25 @@ def bench(
         attention: patterns and positions beside torch and, if they are installed
         (pip install "anyseq[bench]"), Hugging Face and local-attention. Some minutes.
         check: what a verdict costs, against the number of tokens.
+        methods: every method on every built-in function, beside Chebyshev interpolation, a trained
+        Transformer and a ReLU MLP. Some minutes.
     json
         Print JSON.
     into
         A text file, such as README.md, whose lines between `<!-- bench construct -->` (or
-        attention, or check) and `<!-- end -->` are replaced by the figures.
+        attention, check or methods) and `<!-- end -->` are replaced by the figures.
     out
         attention and check: a folder for their JSON and picture; bench-attention or bench-check
         unless given.
+    quick
+        methods: a few functions, and hardly any training.
     """
     if into is not None:
         _replace_block(into, what, None)
     measure, text_of = _BENCHES[what]
     with progress_bar() as progress:
-        figures = measure(progress)
-    if what != "construct":
+        figures = bench_methods(progress, quick) if what == "methods" else measure(progress)
+    if what in ("attention", "check"):
         _write(what, figures, out or Path(f"bench-{what}"))
     if json:
         say_json(figures)

@@ -10,7 +10,10 @@ from anyseq.construct.claim import Claim
 from anyseq.construct.error import combine
 from anyseq.construct.smooth import SHELLS, Smoothness
 from anyseq.construct.verify import Check, Verification, digest, verify
+from anyseq.design import Design
+from anyseq.patterns import Full
 from anyseq.positions import Absolute
+from anyseq.probability import Softmax
 
 if TYPE_CHECKING:
     from anyseq.construct.ask import Recipe
@@ -70,6 +73,7 @@ class Certificate:
             "out_features": shape.out_features,
             "steps": round(1 / facts.step),
             "positions": isinstance(result.design.position, Absolute),
+            "dense": _dense(result.design),
             "norm": error.norm,
             "p": error.p,
             "terms": tuple((term.name, term.on, term.value) for term in error.terms),
@@ -93,6 +97,7 @@ def claim_of(recipe: Recipe) -> Claim:
         out_features=ask.out_features,
         steps=2**recipe.log_steps,
         positions=isinstance(ask.design.position, Absolute),
+        dense=_dense(ask.design),
         norm=ask.norm,
         p=ask.p,
         bound=ask.bound,
@@ -103,6 +108,12 @@ def claim_of(recipe: Recipe) -> Claim:
         terms=tuple((term.name, term.on, term.value) for term in recipe.terms),
         upper=combine(recipe.terms, ask.norm, ask.p),
     )
+
+
+def _dense(design: Design) -> bool:
+    """Full attention by softmax, without BOS and sinks."""
+    plain = design.cycle == (Full(),) and isinstance(design.probability, Softmax)
+    return plain and not design.bos and not design.sinks
 
 
 def _recorded(known: Smoothness, step: float) -> tuple[tuple[float, float], ...] | None:

@@ -27,6 +27,12 @@ _NETWORKS: dict[str, Callable[[Claim, Tensors, Tensors], tuple[str, dict[str, fl
 }
 
 
+_TENSORS = {
+    *("q_weight", "q_bias", "k_weight", "v_weight", "o_weight"),
+    *("up_weight", "up_bias", "down_weight", "down_bias", "position", "halves"),
+}
+
+
 @dataclass(frozen=True)
 class Check:
     """One thing that was looked at. passed: None if it was skipped; `why` says why."""
@@ -81,6 +87,10 @@ def verify(
         return Verification((*checks, Check("network", False, why)))
 
     def look() -> str:
+        unknown = weights.keys() - _TENSORS
+        if unknown or not claim.dense:
+            names = ", ".join(sorted(unknown)) or "other attention"
+            raise Disagreement(f"only dense softmax attention can be read, not {names}")
         text, found = network(claim, weights, table)
         measured.update(found)
         return text

@@ -1,0 +1,207 @@
+"""`anyseq bench methods`: every method on every function, beside what one would use instead."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from itertools import count, pairwise
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from anyseq.base import Progress, generator, silent, uniform
+from anyseq.construct import FUNCTIONS, Approximation, Example, approximate, plan
+from anyseq.construct.methods import METHODS
+from anyseq.design import Design
+from anyseq.errors import CannotApproximate
+from anyseq.nn import Transformer
+from anyseq.positions import NoPosition
+
+_TOKENS = 2
+_TOL = 0.1  # in L^2
+_SAMPLES = 1 << 14
+_DIM, _DEPTH = 32, 2  # of the trained Transformer
+_MLP_LAYERS = 3
+_BATCH = 512
+_MOST_NODES = 64  # of the Chebyshev interpolant, per axis
+_LOG_STEPS = {2: (3, 5, 8), 3: (3,)}  # of "yun", by tokens, in the table of equal errors
+
+
+def bench_methods(progress: Progress = silent, quick: bool = False) -> dict[str, Any]:
+    """Figures for docs/comparison.md; `quick` trains next to nothing and takes three functions."""
+    examples = list(FUNCTIONS.values())
+    seconds = 0.05 if quick else 4.0
+    rows = []
+    for done, example in enumerate(examples[:3] if quick else examples):
+        progress("functions", done, len(examples))
+        rows += _function(example, seconds)
+    progress("functions", len(examples), len(examples))
+    equal = [
+        _equal_error(example, tokens, log_steps)
+        for example in examples
+        for tokens, grids in _LOG_STEPS.items()
+        for log_steps in grids
+    ]
+    return {
+        "tokens": _TOKENS,
+        "tol": _TOL,
+        "train_seconds": seconds,
+        "rows": rows,
+        "equal_error": [row for row in equal if row is not None],
+    }
+
+
+def _constants(example: Example, tokens: int, curved: bool = True) -> dict[str, Any]:
+    bend = example.curvature if curved else None
+    return {
+        "lipschitz": example.lipschitz(tokens, 1),
+        "curvature": None if bend is None else bend(tokens, 1),
+    }
+
+
+def _function(example: Example, seconds: float) -> list[dict[str, Any]]:
+    """One row per method that serves the function, then Chebyshev, Transformer and MLP."""
+    rows: list[dict[str, Any]] = []
+    for method in METHODS:
+        start = time.perf_counter()
+        result = _construct(example, method)
+        if result is None:
+            continue
+        rows.append(
+            {
+                "what": method,
+                "proved": result.error.upper,
+                "layers": result.size.layers,
+                "parameters": result.size.parameters,
+                "nonzero": sum(int(p.count_nonzero()) for p in result.model.parameters()),
+                "seen": _l2(example, result),
+                "seconds": time.perf_counter() - start,
+            }
+        )
+    rows.append(_chebyshev(example))
+    mlp_size = next((row["parameters"] for row in rows if row["what"] == "gather"), 10_000)
+    design = Design(_TOKENS)
+    torch.manual_seed(0)
+    transformer = nn.Sequential(
+        nn.Linear(1, _DIM), Transformer(design, _DIM, _DEPTH, 4), nn.Linear(_DIM, 1)
+    )
+    rows.append(_trained("Transformer, trained", transformer, example, seconds))
+    rows.append(_trained("ReLU MLP, trained", _mlp(mlp_size), example, seconds))
+    return [{"function": example.name, **row} for row in rows]
+
+
+def _construct(example: Example, method: str) -> Approximation | None:
+    """With positions, or, for an equivariant function, else without; None if neither does."""
+    designs = [Design(_TOKENS)]
+    if example.equivariant:
+        designs.append(Design(_TOKENS, position=NoPosition()))
+    for design in designs:
+        try:
+            return approximate(
+                example, design, features=1, tol=_TOL, norm="lp", method=method,
+                **_constants(example, _TOKENS),
+            )  # fmt: skip
+        except CannotApproximate:
+            continue
+    return None
+
+
+def _l2(f: Example, g: Callable[[torch.Tensor], torch.Tensor]) -> float:
+    """The L^2 error at random inputs that nobody was fitted to."""
+    x = uniform(_SAMPLES, _TOKENS, 1, rng=generator(12345))
+    with torch.no_grad():
+        return float((f(x) - g(x)).square().sum((1, 2)).mean().sqrt())
+
+
+def _chebyshev(example: Example) -> dict[str, Any]:
+    """Tensor-product interpolation in Chebyshev points: the fewest that meet the tolerance."""
+    start = time.perf_counter()
+    for nodes in count(1):
+        points = (1 + np.cos(np.pi * (np.arange(nodes) + 0.5) / nodes)) / 2
+        grid = np.stack(np.meshgrid(*[points] * _TOKENS, indexing="ij"), axis=-1)
+        x = torch.from_numpy(grid.reshape(-1, _TOKENS, 1))
+        values = example(x).numpy().reshape(*[nodes] * _TOKENS, _TOKENS)
+        inverse = np.linalg.inv(np.polynomial.chebyshev.chebvander(2 * points - 1, nodes - 1))
+        coefficients = np.einsum("ai,bj,ijt->abt", inverse, inverse, values)
+
+        def interpolant(x: torch.Tensor, c: np.ndarray = coefficients) -> torch.Tensor:
+            u = 2 * x[..., 0].numpy() - 1
+            left, right = (np.polynomial.chebyshev.chebvander(u[:, k], len(c) - 1) for k in (0, 1))
+            return torch.from_numpy(np.einsum("na,nb,abt->nt", left, right, c))[..., None]
+
+        seen = _l2(example, interpolant)
+        if seen <= _TOL or nodes == _MOST_NODES:
+            return {
+                "what": f"Chebyshev, {nodes} x {nodes}",
+                "proved": None,
+                "layers": None,
+                "parameters": coefficients.size,
+                "nonzero": None,
+                "seen": seen,
+                "seconds": time.perf_counter() - start,
+            }
+    raise AssertionError("count never ends")
+
+
+def _mlp(parameters: int) -> nn.Module:
+    """All entries in, all outputs out, with about so many parameters."""
+    width = max(2, round((parameters / (_MLP_LAYERS - 1)) ** 0.5))
+    layers: list[nn.Module] = [nn.Flatten()]
+    sizes = [_TOKENS, *[width] * _MLP_LAYERS, _TOKENS]
+    for inside, outside in pairwise(sizes):
+        layers += [nn.Linear(inside, outside), nn.ReLU()]
+    return nn.Sequential(*layers[:-1], nn.Unflatten(1, (_TOKENS, 1)))
+
+
+def _trained(what: str, model: nn.Module, example: Example, seconds: float) -> dict[str, Any]:
+    """Adam on fresh random inputs, for a fixed time, with the rate falling to 0."""
+    model = model.double()
+    optimiser = torch.optim.Adam(model.parameters(), lr=3e-3)
+    rng = generator(0)
+    start = time.perf_counter()
+    while (spent := time.perf_counter() - start) < seconds:
+        for group in optimiser.param_groups:
+            group["lr"] = 3e-3 * (1 - spent / seconds)
+        x = uniform(_BATCH, _TOKENS, 1, rng=rng)
+        loss = (model(x) - example(x)).square().mean()
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+    return {
+        "what": what,
+        "proved": None,
+        "layers": _DEPTH if isinstance(model[1], Transformer) else _MLP_LAYERS + 1,  # type: ignore[index]
+        "parameters": sum(p.numel() for p in model.parameters()),
+        "nonzero": None,
+        "seen": _l2(example, model),
+        "seconds": time.perf_counter() - start,
+    }
+
+
+def _equal_error(example: Example, tokens: int, log_steps: int) -> dict[str, Any] | None:
+    """Parameters of "gather" where it must prove the L^2 error that "yun" proves with one grid."""
+    lipschitz = example.lipschitz(tokens, 1)
+    # all but the smallest terms of what "yun" proves at this step: Lδ/2 (n D/(D+2))^(1/2)
+    guess = lipschitz * 2.0**-log_steps / 2 * (tokens**2 / (tokens + 2)) ** 0.5
+    made = plan(Design(tokens), 1, guess * 1.001, norm="lp", lipschitz=lipschitz, budget=10**15)
+    yun = {row["method"]: row for row in made.rows()}.get("yun")
+    if yun is None:
+        return None
+    gather: dict[bool, int | None] = {}
+    for curved in {False, example.curvature is not None}:
+        made = plan(
+            Design(tokens), 1, yun["error"], norm="lp", budget=10**15,
+            **_constants(example, tokens, curved),
+        )  # fmt: skip
+        sizes = {row["method"]: row["parameters"] for row in made.rows()}
+        gather[curved] = sizes.get("gather")
+    return {
+        "function": example.name,
+        "tokens": tokens,
+        "error": yun["error"],
+        "yun": yun["parameters"],
+        "gather": gather[False],
+        "gather_curvature": gather.get(True),
+    }
