@@ -24,7 +24,7 @@ def test_every_method_and_the_usual_means() -> None:
         assert row["gather_curvature"] is None or row["gather_curvature"] <= row["gather"]
     text = methods_text(figures)
     assert max(map(len, text.splitlines())) <= 80
-    assert "Chebyshev: within the tolerance where seen, and smaller" in text
+    assert "Chebyshev: smaller than every proved network" in text
 
 
 def test_the_page_speaks_of_all_functions() -> None:

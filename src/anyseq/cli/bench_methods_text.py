@@ -34,25 +34,35 @@ def _functions(figures: dict[str, Any]) -> str:
 
 
 def _plainly(figures: dict[str, Any]) -> str:
-    """Where the usual means are smaller."""
+    """Where the usual means are smaller, or closer."""
     functions: dict[str, list[dict[str, Any]]] = {}
     for row in figures["rows"]:
         functions.setdefault(row["function"], []).append(row)
-    smaller: dict[str, list[str]] = {"Chebyshev": [], "Transformer": [], "ReLU MLP": []}
-    for name, rows in functions.items():
-        ours = min(row["parameters"] for row in rows if row["proved"] is not None)
-        for usual, where in smaller.items():
+    lines = []
+    for usual in ("Chebyshev", "Transformer", "ReLU MLP"):
+        smaller, closer = [], []
+        for name, rows in functions.items():
+            proved = [row for row in rows if row["proved"] is not None]
             (row,) = (row for row in rows if row["what"].startswith(usual))
-            if row["seen"] <= figures["tol"] and row["parameters"] < ours:
-                where.append(name)
-    total = len(functions)
-    lines = [
-        f"{usual}: within the tolerance where seen, and smaller than every proved network, for "
-        f"{len(where)} of {total} functions{': ' if where else ''}{', '.join(where)}."
-        for usual, where in smaller.items()
-    ]
+            least = min(other["parameters"] for other in proved)
+            if row["seen"] <= figures["tol"] and row["parameters"] < least:
+                smaller.append(name)
+            if row["seen"] < min(other["seen"] for other in proved):
+                closer.append(name)
+        lines.append(
+            f"{usual}: smaller than every proved network, the error seen within what was asked, "
+            f"for {_names(smaller, len(functions))}; closer than every one, where seen, for "
+            f"{_names(closer, len(functions))}."
+        )
     lines.append("None of the three comes with a proof.")
     return "\n".join(textwrap.fill(line, 80, subsequent_indent="  ") for line in lines)
+
+
+def _names(names: list[str], total: int) -> str:
+    if len(names) == total:
+        return "all functions"
+    listed = f" ({', '.join(names)})" if names else ""
+    return f"{len(names)} of {total}{listed}"
 
 
 def _equal(figures: dict[str, Any]) -> str:
