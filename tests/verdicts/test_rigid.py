@@ -9,8 +9,8 @@ import torch
 from hypothesis import given, settings
 
 import anyseq as aq
+from verdicts.designs import designs
 from verdicts.networks import random_network
-from verdicts.test_truth import designs
 
 TOKENS = torch.tensor([0.11, 0.37, 0.62, 0.93], dtype=torch.float64)
 
