@@ -11,7 +11,7 @@ from torch.nn.functional import one_hot, pad
 
 import anyseq as aq
 from anyseq.base import generator
-from anyseq.positions import Place
+from anyseq.positions import Place, Position
 from anyseq.probability import Hardmax
 from verdicts.heads import Heads
 
@@ -61,10 +61,15 @@ class Gathering:
         return slots.masked_fill(~self.held[place], torch.nan)[:, bos:, bos:]
 
 
+def base_of(position: Position) -> Position:
+    """The encoding under URPE, or itself."""
+    return position.base if isinstance(position, aq.URPE) else position
+
+
 def _start(design: aq.Design) -> torch.Tensor:
     """(size, code) what a token is told at the input: its place, or whether it is BOS."""
     size = design.tokens + design.bos
-    base = design.position.base if isinstance(design.position, aq.URPE) else design.position
+    base = base_of(design.position)
     if isinstance(base, aq.Sinusoidal):
         return base.table(torch.arange(size, dtype=torch.float64), 16)
     told = Place.INPUT in design.position.acts_in
@@ -72,11 +77,11 @@ def _start(design: aq.Design) -> torch.Tensor:
     return one_hot(colours, size + 1).double()
 
 
-def _telling(design: aq.Design, layer: int, code: int, many: int = 48, size: int = 8) -> Heads:
+def _telling(design: aq.Design, layer: int, code: int, many: int = 64, size: int = 8) -> Heads:
     """Random heads that read the code and not x: Lemma 3."""
     heads = Heads(design, layer, features=1 + code, heads=many, size=size)
-    rng = generator(layer)
-    waves = isinstance(design.position, aq.Rotary)  # they never tie, and need not
+    rng, base = generator(layer), base_of(design.position)
+    waves = isinstance(base, aq.Rotary)  # they never tie, and need not
     whole = isinstance(design.probability, Hardmax) and not waves  # ties need whole numbers
 
     def draw(weight: torch.Tensor) -> None:
@@ -88,11 +93,14 @@ def _telling(design: aq.Design, layer: int, code: int, many: int = 48, size: int
     tables = heads.tables()
     for table in tables.values():
         draw(table)
-    for name in ("q", "k"):
-        draw(heads.weight(name)[..., 1:])
     heads.weight("v")[..., 1:].normal_(generator=rng)
     if heads.attention.sink is not None:
         draw(heads.attention.sink)
+    if isinstance(base, aq.ALiBi):
+        _levels(heads, base, rng)
+        return heads
+    for name in ("q", "k"):
+        draw(heads.weight(name)[..., 1:])
     third, sixth = many // 3, many // 6
     # some heads look at places only, and some of these see all scores tie
     heads.weight("k")[:third, :, 1:] = heads.weight("k")[:third, :, 1:2]
@@ -101,6 +109,17 @@ def _telling(design: aq.Design, layer: int, code: int, many: int = 48, size: int
         if len(table) == many and "gain" not in name:
             table[:sixth] = 0.0
     return heads
+
+
+def _levels(heads: Heads, base: aq.ALiBi, rng: torch.Generator) -> None:
+    """Scores of codes that make up for some distance, so that who wins changes from place to place;
+    a whole distance where the slope is a power of two, so that keys can tie."""
+    slopes = torch.tensor(base.slopes(heads.heads), dtype=torch.float64)
+    codes, exact = heads.features - 1, slopes.log2() % 1 == 0
+    distance = (torch.rand(heads.heads, codes, generator=rng).double() - 0.5) * 2 * codes
+    distance[exact] = distance[exact].round()
+    heads.attention.q_proj.bias.view(heads.heads, -1)[:, 0] = 1.0
+    heads.weight("k")[:, 0, 1:] = slopes[:, None] * distance
 
 
 def _seen(heads: Heads, content: torch.Tensor, code: torch.Tensor) -> torch.Tensor:

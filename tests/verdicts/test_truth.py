@@ -9,6 +9,7 @@ from hypothesis import given, settings
 
 import anyseq as aq
 from anyseq.patterns import Ring
+from anyseq.probability import Softmax
 from anyseq.verdicts import NORMS, TARGETS
 from verdicts.designs import designs
 from verdicts.gallery import rows
@@ -39,6 +40,7 @@ GALLERY = [
     (line, design, refuted[number % len(refuted)])
     for number, (line, design, verdicts) in enumerate(rows())
     if (refuted := [column for column, answer in verdicts.items() if answer is False])
+    and not (design.sinks and design.probability != Softmax())  # no module computes these
 ]
 """Each design of the gallery that fails at something: one such norm and target, now this, now that.
 """
