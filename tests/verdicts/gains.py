@@ -22,17 +22,17 @@ class OneLayer:
         self.heads.weight("v")[:, :3] = torch.eye(3)
         (gain,) = (table for name, table in self.heads.tables().items() if "gain" in name)
         gain.copy_(torch.eye(offsets).repeat_interleave(self.parts, 0))
-        self.table = self._found(torch.zeros(1, self.size, dtype=torch.float64))[1][0]
-        assert len(distinct(self.table[design.bos :])) == design.tokens
+        self.table = self._found(torch.zeros(1, self.size, dtype=torch.float64))[1][0, design.bos :]
+        assert len(distinct(self.table)) == design.tokens
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
         """(B, n) -> (B, n, n)."""
-        bos, places = int(self.design.bos), torch.arange(self.size)
-        content, told = self._found(pad(x, (bos, 0)))
+        bos = int(self.design.bos)
+        content, told = (found[:, bos:] for found in self._found(pad(x, (bos, 0))))
         place = torch.cdist(told, self.table.expand_as(told)).argmin(-1)
-        assert (place == places)[:, bos:].all()
-        offset = place[..., None] - places + self.size - 1
-        held = content.gather(-1, offset)[:, bos:, bos:]
+        assert (place == torch.arange(self.design.tokens)).all(), "places are not told apart"
+        offset = place[..., None] - torch.arange(self.design.tokens) + self.size - 1
+        held = content.gather(-1, offset)
         own = torch.eye(self.design.tokens, dtype=torch.bool)  # in the residual, seen or not
         return torch.where(own, x[:, None, :], held)
 

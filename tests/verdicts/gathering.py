@@ -29,14 +29,14 @@ class Gathering:
 
     def __init__(self, design: aq.Design, rounds: int, layers: int) -> None:
         self.design, self.size = design, design.tokens + design.bos
-        code, zeros = _start(design), torch.zeros(self.size, 1, dtype=torch.float64)
+        code, zeros = _start(design)[None], torch.zeros(1, self.size, 1, dtype=torch.float64)
         self.rounds = []
         for layer in range(rounds):
-            heads = _telling(design, layer, code.shape[1])
-            table = distinct(_seen(heads, zeros, code))
-            self.rounds.append((heads, table))
-            code = _looked_up(_seen(heads, zeros, code), table)
-        self.places = code
+            telling = _telling(design, layer, code.shape[-1])
+            seen = _seen(telling, zeros, code)
+            self.rounds.append((telling, distinct(seen[0])))
+            code = _looked_up(seen, self.rounds[-1][1])
+        self.places = code[0]
         held = torch.eye(self.size, dtype=torch.bool)
         self.layers = []
         for layer in range(rounds, rounds + layers):
@@ -50,8 +50,8 @@ class Gathering:
         bos = int(self.design.bos)
         content = pad(x, (bos, 0))[..., None]
         code = _start(self.design).expand(len(x), -1, -1)
-        for heads, table in self.rounds:
-            code = _looked_up(_seen(heads, content, code), table)
+        for telling, table in self.rounds:
+            code = _looked_up(_seen(telling, content, code), table)
         place = torch.cdist(code, self.places.expand_as(code)).argmin(-1)
         assert (place == torch.arange(self.size))[:, bos:].all(), "places are not told apart"
         slots = content * one_hot(place, self.size)
@@ -77,10 +77,13 @@ def _start(design: aq.Design) -> torch.Tensor:
     return one_hot(colours, size + 1).double()
 
 
-def _telling(design: aq.Design, layer: int, code: int, many: int = 64, size: int = 8) -> Heads:
+def _telling(design: aq.Design, layer: int, code: int) -> list[Heads]:
     """Random heads that read the code and not x: Lemma 3."""
-    heads = Heads(design, layer, features=1 + code, heads=many, size=size)
     rng, base = generator(layer), base_of(design.position)
+    if isinstance(base, aq.ALiBi):
+        # any slope would do; eight heads have powers of two, with which keys tie exactly
+        return [_levelled(design, layer, code, base, rng) for _ in range(32)]
+    heads = Heads(design, layer, features=1 + code, heads=48, size=8)
     waves = isinstance(base, aq.Rotary)  # they never tie, and need not
     whole = isinstance(design.probability, Hardmax) and not waves  # ties need whole numbers
 
@@ -91,42 +94,41 @@ def _telling(design: aq.Design, layer: int, code: int, many: int = 64, size: int
             weight.normal_(generator=rng)
 
     tables = heads.tables()
-    for table in tables.values():
+    for table in (*tables.values(), *heads.sinks()):
         draw(table)
-    heads.weight("v")[..., 1:].normal_(generator=rng)
-    if heads.attention.sink is not None:
-        draw(heads.attention.sink)
-    if isinstance(base, aq.ALiBi):
-        _levels(heads, base, rng)
-        return heads
     for name in ("q", "k"):
         draw(heads.weight(name)[..., 1:])
-    third, sixth = many // 3, many // 6
+    heads.weight("v")[..., 1:].normal_(generator=rng)
     # some heads look at places only, and some of these see all scores tie
-    heads.weight("k")[:third, :, 1:] = heads.weight("k")[:third, :, 1:2]
-    heads.weight("q")[:sixth] = 0.0
+    heads.weight("k")[:16, :, 1:] = heads.weight("k")[:16, :, 1:2]
+    heads.weight("q")[:8] = 0.0
     for name, table in tables.items():
-        if len(table) == many and "gain" not in name:
-            table[:sixth] = 0.0
+        if len(table) == heads.heads and "gain" not in name:
+            table[:8] = 0.0
+    return [heads]
+
+
+def _levelled(
+    design: aq.Design, layer: int, code: int, base: aq.ALiBi, rng: torch.Generator
+) -> Heads:
+    """Heads with ALiBi whose scores of codes make up for some distance, a whole one in every other
+    head, so that who wins changes from place to place."""
+    heads = Heads(design, layer, features=1 + code, heads=8, size=2)
+    slopes = torch.tensor(base.slopes(8), dtype=torch.float64)
+    distance = (torch.rand(8, code, generator=rng, dtype=torch.float64) - 0.5) * 2 * code
+    distance[::2] = distance[::2].round()
+    heads.attention.q_proj.bias.view(8, 2)[:, 0] = 1.0
+    heads.weight("k")[:, 0, 1:] = slopes[:, None] * distance
+    heads.weight("v")[..., 1:].normal_(generator=rng)
+    for table in (*heads.tables().values(), *heads.sinks()):
+        table.normal_(generator=rng)
     return heads
 
 
-def _levels(heads: Heads, base: aq.ALiBi, rng: torch.Generator) -> None:
-    """Scores of codes that make up for some distance, so that who wins changes from place to place;
-    a whole distance where the slope is a power of two, so that keys can tie."""
-    slopes = torch.tensor(base.slopes(heads.heads), dtype=torch.float64)
-    codes, exact = heads.features - 1, slopes.log2() % 1 == 0
-    distance = (torch.rand(heads.heads, codes, generator=rng).double() - 0.5) * 2 * codes
-    distance[exact] = distance[exact].round()
-    heads.attention.q_proj.bias.view(heads.heads, -1)[:, 0] = 1.0
-    heads.weight("k")[:, 0, 1:] = slopes[:, None] * distance
-
-
-def _seen(heads: Heads, content: torch.Tensor, code: torch.Tensor) -> torch.Tensor:
-    """(..., size, features) a token's code, and what the heads tell it."""
+def _seen(telling: list[Heads], content: torch.Tensor, code: torch.Tensor) -> torch.Tensor:
+    """(B, size, features) a token's code, and what the heads tell it."""
     stream = torch.cat([content, code], dim=-1)
-    told = heads(stream if stream.ndim == 3 else stream[None]).flatten(2)
-    return torch.cat([code, told if stream.ndim == 3 else told[0]], dim=-1)
+    return torch.cat([code, *(heads(stream).flatten(2) for heads in telling)], dim=-1)
 
 
 def distinct(features: torch.Tensor) -> torch.Tensor:
@@ -137,8 +139,8 @@ def distinct(features: torch.Tensor) -> torch.Tensor:
 
 
 def _looked_up(features: torch.Tensor, table: torch.Tensor) -> torch.Tensor:
-    """(..., size, size + 1) the number of each token's row in the table, as a unit vector."""
-    apart = torch.cdist(features, table.expand(*features.shape[:-2], -1, -1), p=torch.inf)
+    """(B, size, size + 1) the number of each token's row in the table, as a unit vector."""
+    apart = torch.cdist(features, table.expand(len(features), -1, -1), p=torch.inf)
     assert apart.amin(-1).max() < SAME
     return one_hot(apart.argmin(-1), features.shape[-2] + 1).double()
 

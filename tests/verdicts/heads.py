@@ -48,6 +48,10 @@ class Heads:
         """What the position learns: tables of biases and gains."""
         return dict(self.attention.position.named_parameters())
 
+    def sinks(self) -> list[torch.Tensor]:
+        """The scores of the sinks, if there are any."""
+        return [] if self.attention.sink is None else [self.attention.sink]
+
     def weight(self, name: str) -> torch.Tensor:
         """(heads, size, features) of q, k or v, to be written into."""
         whole = self.attention.get_parameter(f"{name}_proj.weight").detach()
