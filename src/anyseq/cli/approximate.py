@@ -48,7 +48,7 @@ def approximate(
         L with |f(x)-f(y)| <= L max|x-y|; built-in functions know theirs. Without it the error is
         not proved.
     norm
-        sup or lp.
+        sup, lp, or mean (the mean absolute error over inputs and entries).
     p
         The exponent of lp.
     method

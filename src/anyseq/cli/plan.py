@@ -42,7 +42,7 @@ def plan(
     bound
         The largest |f|.
     norm
-        sup or lp.
+        sup, lp, or mean (the mean absolute error over inputs and entries).
     p
         The exponent of lp.
     position

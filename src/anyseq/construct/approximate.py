@@ -44,7 +44,8 @@ def approximate(
     """A Transformer of this design that is within tol of f on [0, 1]^(tokens x features).
 
     f: (batch, tokens, features) -> (batch, tokens, out_features), vectorised, torch float64.
-    tol: sup norm: the largest entry of |f - T|; norm="lp": (∫ Σ|f - T|^p dx)^(1/p).
+    tol: sup norm: the largest entry of |f - T|; "lp": (∫ Σ|f - T|^p dx)^(1/p), the sum
+        over all entries; "mean": the mean absolute error, over all inputs and entries.
     method: "gather" (sup norm), "yun" (L^p, the literal Theorems 2 and 3), or "auto", the one with
         the fewest parameters.
     lipschitz: L with |f(x)-f(y)| <= L max|x-y|, entry by entry. With it the error is proved;
@@ -57,7 +58,7 @@ def approximate(
     at_least_one("features", features)
     positive("tol", tol)
     one_of("norm", norm, NORMS)
-    p = check_p(p)
+    p = check_p(p, norm)
     one_of("method", method, ("auto", *METHODS))
     budget = DEFAULT_BUDGET if budget is None else at_least_one("budget", budget)
     if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**63:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from anyseq.base import Progress
-from anyseq.construct.error import Term
+from anyseq.construct.error import LP, Term
 from anyseq.construct.fused import Fused
 from anyseq.construct.target import Target
 from anyseq.design import Design
@@ -18,6 +18,8 @@ from anyseq.nn import Stack, StackShape
 class Ask:
     """A tolerance for all f with |f| <= bound and |f(x)-f(y)| <= lipschitz·max|x-y|, by entry.
 
+    norm: "sup", the largest entry of |f - T|; "lp", (∫ Σ|f - T|^p dx)^(1/p), the sum over the
+        entries; "mean", ∫ mean|f - T| dx, the mean over the entries, with p = 1.
     least_log_steps: use no grid coarser than δ = 2^-least_log_steps.
     """
 
@@ -40,6 +42,11 @@ class Ask:
     def entries(self) -> int:
         """The number of output entries of a sequence."""
         return self.design.tokens * self.out_features
+
+    @property
+    def spread(self) -> float:
+        """The norm of an error that is 1 in every entry of every input."""
+        return float(self.entries ** (1 / self.p)) if self.norm == LP else 1.0
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,13 @@ from dataclasses import dataclass
 
 import torch
 
-SUP, LP = "sup", "lp"
-NORMS = (SUP, LP)
+SUP, LP, MEAN = "sup", "lp", "mean"
+NORMS = (SUP, LP, MEAN)
+
+
+def norm_name(norm: str, p: float) -> str:
+    """The norm as people write it."""
+    return {SUP: "sup norm", LP: f"L^{p:g} norm", MEAN: "mean absolute error"}[norm]
 
 
 @dataclass(frozen=True)
@@ -31,7 +36,7 @@ def combine(terms: Iterable[Term], norm: str, p: float) -> float:
     """The bound that the terms prove together.
 
     On one part of the domain errors add. Over disjoint parts the largest counts in sup norm, and
-    the p-th powers add in L^p.
+    the p-th powers add in L^p (the mean absolute error has p = 1).
     """
     parts: defaultdict[str, float] = defaultdict(float)
     for term in terms:

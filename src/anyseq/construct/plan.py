@@ -7,7 +7,7 @@ from typing import Any
 
 from anyseq.base import at_least_one, non_negative, one_of, positive, table
 from anyseq.construct.ask import Ask, Recipe
-from anyseq.construct.error import NORMS, combine
+from anyseq.construct.error import MEAN, NORMS, SUP, combine, norm_name
 from anyseq.construct.methods import METHODS
 from anyseq.design import Design
 from anyseq.errors import CannotApproximate, InvalidArgument
@@ -43,11 +43,12 @@ class Plan:
         ]
         from anyseq.verdicts import check  # slow to load, and only a refusal needs it
 
-        verdict = check(self.ask.design, norm=self.ask.norm)
+        verdict = check(self.ask.design, norm="sup" if self.ask.norm == SUP else "lp")
         if verdict.universal is False:
             reasons.insert(0, f"not every f can be expressed by this design. {verdict.witness}")
         raise CannotApproximate(
-            f"no construction meets tol={self.ask.tol:g} in {norm_name(self.ask)}", reasons
+            f"no construction meets tol={self.ask.tol:g} in {norm_name(self.ask.norm, self.ask.p)}",
+            reasons,
         )
 
     def rows(self) -> list[dict[str, Any]]:
@@ -75,7 +76,7 @@ class Plan:
         ask = self.ask
         head = (
             f"{ask.design.tokens} tokens x {ask.features} -> {ask.out_features} features, "
-            f"error <= {ask.tol:g} in {norm_name(ask)}\n"
+            f"error <= {ask.tol:g} in {norm_name(ask.norm, ask.p)}\n"
             f"for every f with Lipschitz constant {ask.lipschitz:.4g} (max norm), |f| <= "
             f"{ask.bound:.4g}{'; cheapest first' if self.recipes else ': no method does it'}"
         )
@@ -133,7 +134,7 @@ def plan(
         else at_least_one("out_features", out_features),
         tol=positive("tol", tol),
         norm=one_of("norm", norm, NORMS),
-        p=check_p(p),
+        p=check_p(p, norm),
         lipschitz=check_size("lipschitz", lipschitz),
         bound=check_size("bound", bound),
     )
@@ -155,12 +156,12 @@ def make_plan(ask: Ask, budget: int) -> Plan:
     return Plan(ask, budget, tuple(recipes), refused)
 
 
-def check_p(p: object) -> float:
-    """The exponent of L^p, 1 <= p < ∞."""
+def check_p(p: object, norm: str) -> float:
+    """The exponent of L^p, 1 <= p < ∞; that of a mean absolute error is 1."""
     number = positive("p", p)
     if number < 1:
         raise InvalidArgument(f"p={p!r}: expected a number, 1 or more (norm='sup' is p = ∞)")
-    return number
+    return 1.0 if norm == MEAN else number
 
 
 def check_size(name: str, value: object) -> float:
@@ -169,11 +170,6 @@ def check_size(name: str, value: object) -> float:
     if number > 2.0**500:
         raise InvalidArgument(f"{name}={value!r}: expected at most 2^500; scale f down")
     return number
-
-
-def norm_name(ask: Ask) -> str:
-    """The norm as people write it."""
-    return "sup norm" if ask.norm == "sup" else f"L^{ask.p:g} norm"
 
 
 def _check_size(recipe: Recipe, budget: int) -> None:

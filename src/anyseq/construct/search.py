@@ -99,8 +99,8 @@ def _climb(errors: _Errors, starts: torch.Tensor, step: float) -> tuple[torch.Te
 def _mean_power(errors: _Errors, ask: Ask, rng: torch.Generator) -> tuple[float, float]:
     """(lower, estimate) of d_p; lower is right with probability at least LEVEL.
 
-    Z = Σ|f - T|^p >= 0 has mean d_p^p >= E min(Z, b) for any b. b is the largest Z of a pilot
-    sample; on a second, independent sample the empirical Bernstein bound of Maurer and Pontil
+    Z = mean|f - T|^p >= 0, over the entries, has mean (d_p/spread)^p >= E min(Z, b) for
+    any b. b is the largest Z of a pilot sample; on a second, independent sample the empirical Bernstein bound of Maurer and Pontil
     (2009), for N numbers in [0, b] with variance V,
 
         mean - sqrt(2 V ln(2/α)/N) - 7 b ln(2/α) / (3(N-1)),    α = 1 - LEVEL,
@@ -112,13 +112,13 @@ def _mean_power(errors: _Errors, ask: Ask, rng: torch.Generator) -> tuple[float,
     unit = max(float(pilot.max()), float(fresh.max()))  # so that no power under- or overflows
     if unit == 0.0:
         return 0.0, 0.0
-    powers = [((part / unit) ** ask.p).sum(1) for part in (pilot, fresh)]
+    powers = [((part / unit) ** ask.p).mean(1) for part in (pilot, fresh)]
     cap = float(powers[0].max())
     sample = powers[1].clamp(max=cap)
     log_term = math.log(2 / (1 - LEVEL))
     deviation = math.sqrt(2 * float(sample.var()) * log_term / _SAMPLES)
     lower = float(sample.mean()) - deviation - 7 * cap * log_term / (3 * (_SAMPLES - 1))
     return (
-        unit * max(lower, 0.0) ** (1 / ask.p),
-        unit * float(powers[1].mean()) ** (1 / ask.p),
+        ask.spread * unit * max(lower, 0.0) ** (1 / ask.p),
+        ask.spread * unit * float(powers[1].mean()) ** (1 / ask.p),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 
-from anyseq.construct.error import SUP
+from anyseq.construct.error import norm_name
 from anyseq.construct.result import Approximation
 
 _MARGIN = 11
@@ -13,7 +13,7 @@ _MARGIN = 11
 def summary(result: Approximation) -> str:
     """What was built, how large it is, and what is known of its error."""
     facts, error, shape = result.facts, result.error, result.size
-    norm = "sup norm" if error.norm == SUP else f"L^{error.p:g} norm"
+    norm = norm_name(error.norm, error.p)
     upper = "not proved" if error.upper is None else f"<= {error.upper:.4g} proved"
     seen = "seen" if error.level is None else f"seen ({error.level:.0%} confidence)"
     lines = [

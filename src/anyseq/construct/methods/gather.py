@@ -27,7 +27,7 @@ import torch
 from anyseq.base import UNIT_ROUNDOFF, Progress, power_of_two_at_least
 from anyseq.construct import needs
 from anyseq.construct.ask import Ask, Construction
-from anyseq.construct.error import SUP, Term, combine
+from anyseq.construct.error import Term, combine
 from anyseq.construct.fused import KuhnTable
 from anyseq.construct.gadgets import (
     Wiring,
@@ -100,8 +100,7 @@ class GatherRecipe:
     @cached_property
     def terms(self) -> tuple[Term, ...]:
         ask, axes = self.ask, self.ask.axes
-        # from the largest entry to the norm asked for: all entries may err as much
-        factor = 1.0 if ask.norm == SUP else ask.entries ** (1 / ask.p)
+        factor = ask.spread  # all entries may err as much as the largest
         return (
             Term(
                 "interpolation",
