@@ -26,6 +26,7 @@ def approximate(
     position: str = "absolute",
     budget: int | None = None,
     seed: int = 0,
+    checkpoint: Path | None = None,
     out: Path | None = None,
     json: bool = False,
 ) -> None:
@@ -34,8 +35,8 @@ def approximate(
     Parameters
     ----------
     function
-        sort, reverse, running-max, prefix-mean, times-max, cosine, waves, attention, plus-mean, or
-        module:callable of your own.
+        sort, reverse, running-max, prefix-mean, times-max, cosine, waves, attention, plus-mean,
+        kuramoto, or module:callable of your own.
     tokens
         Tokens in a sequence.
     tol
@@ -52,13 +53,15 @@ def approximate(
     p
         The exponent of lp.
     method
-        gather, yun or auto.
+        gather, yun, fit or auto.
     position
         absolute or none.
     budget
         The most parameters allowed.
     seed
-        For the search of the worst input.
+        For the search of the worst input, and for fit.
+    checkpoint
+        A folder for the state of fit: after Ctrl-C the same command goes on.
     out
         A new folder to save the network in.
     json
@@ -82,6 +85,7 @@ def approximate(
             lipschitz=named.lipschitz if lipschitz is None else lipschitz,
             budget=budget,
             seed=seed,
+            checkpoint=checkpoint,
             progress=progress,
         )
         if out is not None:

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from anyseq.base import write_text
-from anyseq.bench import bench_attention, bench_check, bench_construct
-from anyseq.cli.bench_text import attention_text, check_text, construct_text
+from anyseq.bench import bench_attention, bench_check, bench_construct, bench_fit
+from anyseq.cli.bench_text import attention_text, check_text, construct_text, fit_text
 from anyseq.cli.terminal import progress_bar, say, say_json
 from anyseq.errors import FileProblem
 
@@ -16,11 +16,12 @@ _BENCHES = {
     "construct": (bench_construct, construct_text),
     "attention": (bench_attention, attention_text),
     "check": (bench_check, check_text),
+    "fit": (bench_fit, fit_text),
 }
 
 
 def bench(
-    what: Literal["construct", "attention", "check"],
+    what: Literal["construct", "attention", "check", "fit"],
     /,
     *,
     json: bool = False,
@@ -36,11 +37,12 @@ def bench(
         attention: patterns and positions beside torch and, if they are installed
         (pip install "anyseq[bench]"), Hugging Face and local-attention. Some minutes.
         check: what a verdict costs, against the number of tokens.
+        fit: networks fitted to functions of up to 64 dimensions. Some minutes.
     json
         Print JSON.
     into
         A text file, such as README.md, whose lines between `<!-- bench construct -->` (or
-        attention, or check) and `<!-- end -->` are replaced by the figures.
+        attention, check, fit) and `<!-- end -->` are replaced by the figures.
     out
         attention and check: a folder for their JSON and picture; bench-attention or bench-check
         unless given.
@@ -50,7 +52,7 @@ def bench(
     measure, text_of = _BENCHES[what]
     with progress_bar() as progress:
         figures = measure(progress)
-    if what != "construct":
+    if what in ("attention", "check"):
         _write(what, figures, out or Path(f"bench-{what}"))
     if json:
         say_json(figures)

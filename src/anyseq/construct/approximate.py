@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 from anyseq.base import (
     UNIT_ROUNDOFF,
@@ -15,14 +16,14 @@ from anyseq.base import (
 )
 from anyseq.construct import probe
 from anyseq.construct.ask import Ask, Construction, Recipe
-from anyseq.construct.error import NORMS, SUP, ErrorReport, combine
-from anyseq.construct.methods import METHODS
+from anyseq.construct.error import NORMS, SUP, ErrorReport, Term, combine
+from anyseq.construct.methods import METHODS, fit
 from anyseq.construct.plan import DEFAULT_BUDGET, check_p, check_size, make_plan
 from anyseq.construct.result import Approximation, Facts
-from anyseq.construct.search import Seen, search
+from anyseq.construct.search import LEVEL, SAMPLES, Seen, search
 from anyseq.construct.target import Function, Target
 from anyseq.design import Design
-from anyseq.errors import InvalidArgument, InvalidFunction
+from anyseq.errors import CannotApproximate, InvalidArgument, InvalidFunction
 from anyseq.positions import NoPosition
 
 
@@ -39,6 +40,7 @@ def approximate(
     lipschitz: float | None = None,
     budget: int | None = None,
     seed: int = 0,
+    checkpoint: str | Path | None = None,
     progress: Progress = silent,
 ) -> Approximation:
     """A Transformer of this design that is within tol of f on [0, 1]^(tokens x features).
@@ -46,11 +48,14 @@ def approximate(
     f: (batch, tokens, features) -> (batch, tokens, out_features), vectorised, torch float64.
     tol: sup norm: the largest entry of |f - T|; "lp": (∫ Σ|f - T|^p dx)^(1/p), the sum
         over all entries; "mean": the mean absolute error, over all inputs and entries.
-    method: "gather" (sup norm), "yun" (L^p, the literal Theorems 2 and 3), or "auto", the one with
-        the fewest parameters.
+    method: "gather" (sup norm), "yun" (L^p, the literal Theorems 2 and 3), "fit" (many dimensions;
+        fitted to samples, nothing proved; "lp" or "mean"), or "auto", the one with the fewest
+        parameters among those with a proof. Where none of them serves, "auto" takes "fit", unless
+        lipschitz= asks for a proof.
     lipschitz: L with |f(x)-f(y)| <= L max|x-y|, entry by entry. With it the error is proved;
         without it L is estimated from samples and `error.upper` is None.
     budget: the most parameters allowed, 10^8 unless given.
+    checkpoint: a folder for the state of "fit": if it is stopped, the same call goes on from there.
     progress: called with (stage, done, total).
     """
     if not isinstance(design, Design):
@@ -63,6 +68,8 @@ def approximate(
     budget = DEFAULT_BUDGET if budget is None else at_least_one("budget", budget)
     if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**63:
         raise InvalidArgument(f"seed={seed!r}: expected a whole number from 0 to 2^63-1")
+    if checkpoint is not None and method not in ("auto", fit.NAME):
+        raise InvalidArgument(f"checkpoint={str(checkpoint)!r} is for method='fit', not {method!r}")
     if lipschitz is not None:
         check_size("lipschitz", lipschitz)
     if out_features is not None:
@@ -92,10 +99,14 @@ def approximate(
         p=p,
         lipschitz=constant,
         bound=check_size("largest |f|", probe.largest_value(target, constant)),
+        seed=seed,
+        checkpoint=checkpoint,
     )
     while True:
-        recipe = make_plan(ask, budget).choose(method)
+        recipe = make_plan(ask, budget).choose(method, proved=lipschitz is not None)
         construction = recipe.build(target, progress)
+        if not recipe.terms:
+            return _sampled(recipe, construction, _search(target, recipe, construction, progress))
         if construction.largest > ask.bound + _noise(ask):
             if lipschitz is not None:
                 raise InvalidFunction(
@@ -104,15 +115,21 @@ def approximate(
                 )
             ask = replace(ask, bound=construction.largest)
             continue
-        progress("search for the worst input", 0, 1)
-        seen = search(target, construction.fused, ask, 2.0**-recipe.log_steps, seed)
-        progress("search for the worst input", 1, 1)
+        seen = _search(target, recipe, construction, progress)
         if lipschitz is not None:
             return _certified(recipe, construction, seen)
         if seen.estimate <= tol:
             return _conditional(recipe, construction, seen)
         # The estimate was too small: the error seen says so. Take a finer grid.
         ask = replace(ask, least_log_steps=recipe.log_steps + 1)
+
+
+def _search(target: Target, recipe: Recipe, construction: Construction, progress: Progress) -> Seen:
+    progress("search for the worst input", 0, 1)
+    ask = recipe.ask
+    seen = search(target, construction.fused, ask, 2.0**-recipe.log_steps, ask.seed)
+    progress("search for the worst input", 1, 1)
+    return seen
 
 
 def _noise(ask: Ask) -> float:
@@ -142,6 +159,26 @@ def _conditional(recipe: Recipe, construction: Construction, seen: Seen) -> Appr
     return _assemble(recipe, construction, seen, "conditional", None, guess)
 
 
+def _sampled(recipe: Recipe, construction: Construction, seen: Seen) -> Approximation:
+    low, high = seen.likely
+    if seen.estimate > recipe.ask.tol:
+        raise CannotApproximate(
+            f"{recipe.method}: on held-out inputs the error met tol={recipe.ask.tol:g}, but on "
+            f"{SAMPLES:,} fresh ones it is {seen.estimate:.4g}; take a smaller tol, or another seed"
+        )
+    measured = Term(
+        "measured",
+        seen.estimate,
+        "samples",
+        f"on {SAMPLES:,} fresh random inputs; from {low:.4g} to {high:.4g} at {LEVEL:.0%}",
+    )
+    nothing = (
+        "nothing is proved: the error is a mean over random inputs, uniform in the cube; single "
+        "inputs may err more"
+    )
+    return _assemble(recipe, construction, seen, "sampled", None, nothing, (measured,))
+
+
 def _assemble(
     recipe: Recipe,
     construction: Construction,
@@ -149,6 +186,7 @@ def _assemble(
     status: str,
     upper: float | None,
     assumption: str,
+    terms: tuple[Term, ...] | None = None,
 ) -> Approximation:
     ask = recipe.ask
     assumes = [assumption]
@@ -177,7 +215,7 @@ def _assemble(
             at=seen.at,
             at_error=seen.at_error,
             exceptional=recipe.exceptional,
-            terms=recipe.terms,
+            terms=recipe.terms if terms is None else terms,
             assumes=tuple(assumes),
         ),
         fused=construction.fused,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Protocol
 
 from anyseq.base import Progress
@@ -21,6 +22,7 @@ class Ask:
     norm: "sup", the largest entry of |f - T|; "lp", (∫ Σ|f - T|^p dx)^(1/p), the sum over the
         entries; "mean", ∫ mean|f - T| dx, the mean over the entries, with p = 1.
     least_log_steps: use no grid coarser than δ = 2^-least_log_steps.
+    seed: of a method's random numbers. checkpoint: a folder for the state of long work.
     """
 
     design: Design
@@ -32,6 +34,8 @@ class Ask:
     lipschitz: float
     bound: float
     least_log_steps: int = 0
+    seed: int = 0
+    checkpoint: str | Path | None = None
 
     @property
     def axes(self) -> int:
@@ -73,7 +77,7 @@ class Recipe(Protocol):
 
     @property
     def log_steps(self) -> int:
-        """k, where δ = 2^-k."""
+        """k, where δ = 2^-k; 0 if there is no grid."""
 
     @property
     def shape(self) -> StackShape:
@@ -89,7 +93,7 @@ class Recipe(Protocol):
 
     @property
     def terms(self) -> tuple[Term, ...]:
-        """The proved error, itemised."""
+        """The proved error, itemised; none if nothing is proved."""
 
     @property
     def pointwise(self) -> float:

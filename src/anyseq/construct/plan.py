@@ -9,6 +9,7 @@ from anyseq.base import at_least_one, non_negative, one_of, positive, table
 from anyseq.construct.ask import Ask, Recipe
 from anyseq.construct.error import MEAN, NORMS, SUP, combine, norm_name
 from anyseq.construct.methods import METHODS
+from anyseq.construct.methods.fit import FitRecipe
 from anyseq.design import Design
 from anyseq.errors import CannotApproximate, InvalidArgument
 
@@ -24,8 +25,8 @@ _SECONDS_PER_VALUE = 1e-6
 class Plan:
     """The candidates for one question, with their sizes, and why other methods are out.
 
-    `recipes` meet the tolerance and fit the budget, cheapest (fewest parameters) first; `refused`
-    maps the other methods to the reason.
+    `recipes` fit the budget. Those with a proof meet the tolerance and come first, cheapest (fewest
+    parameters) first; those without may meet it. `refused` maps the other methods to the reason.
     """
 
     ask: Ask
@@ -33,13 +34,20 @@ class Plan:
     recipes: tuple[Recipe, ...]
     refused: dict[str, str]
 
-    def choose(self, method: str) -> Recipe:
-        """The recipe of a method, or the cheapest of all for "auto"."""
+    def choose(self, method: str, *, proved: bool = False) -> Recipe:
+        """The recipe of a method, or for "auto" the cheapest with a proof; if there is none, one
+        without, unless `proved` asks for a proof."""
         for recipe in self.recipes:
-            if method in ("auto", recipe.method):
+            if recipe.method == method or (method == "auto" and (recipe.terms or not proved)):
                 return recipe
         reasons = [
             f"{name}: {why}" for name, why in self.refused.items() if method in ("auto", name)
+        ]
+        reasons += [
+            f"{recipe.method}: nothing is proved of its error; ask for it by name, "
+            f'method="{recipe.method}"'
+            for recipe in self.recipes
+            if method == "auto"
         ]
         from anyseq.verdicts import check  # slow to load, and only a refusal needs it
 
@@ -56,7 +64,7 @@ class Plan:
         return [
             {
                 "method": recipe.method,
-                "step": 2.0**-recipe.log_steps,
+                "step": 2.0**-recipe.log_steps if recipe.cells else None,
                 "layers": recipe.shape.layers,
                 "attention_layers": recipe.shape.attention_layers,
                 "width": recipe.shape.width,
@@ -65,9 +73,8 @@ class Plan:
                 "cells": recipe.cells,
                 "id_bits": recipe.id_bits,
                 "fits_float64": True,
-                "error": combine(recipe.terms, self.ask.norm, self.ask.p),
-                "seconds": recipe.shape.parameters * _SECONDS_PER_PARAMETER
-                + recipe.cells * _SECONDS_PER_VALUE,
+                "error": combine(recipe.terms, self.ask.norm, self.ask.p) if recipe.terms else None,
+                "seconds": _seconds(recipe),
             }
             for recipe in self.recipes
         ]
@@ -85,14 +92,14 @@ class Plan:
             [
                 (
                     row["method"],
-                    f"1/{round(1 / row['step'])}",
+                    f"1/{round(1 / row['step'])}" if row["step"] else "-",
                     f"{row['layers']:,}",
                     str(row["width"]),
                     f"{row['parameters']:,}",
-                    f"{row['cells']:,}",
+                    f"{row['cells']:,}" if row["cells"] else "-",
                     f"{row['id_bits']} of 53" if row["id_bits"] else "-",
-                    f"{row['error']:.3g}",
-                    f"{row['seconds']:.1g}",
+                    "sampled" if row["error"] is None else f"{row['error']:.3g}",
+                    f"{row['seconds']:.1g}" if row["seconds"] < 10 else f"{row['seconds']:.0f}",
                 )
                 for row in self.rows()
             ],
@@ -101,6 +108,10 @@ class Plan:
         padding = max(0, ask.out_features - ask.features)
         if padding and any(recipe.method == "yun" for recipe in self.recipes):
             notes.append(f"yun: {padding} features of zeros are added to hold the outputs")
+        if any(not recipe.terms for recipe in self.recipes):
+            notes.append(
+                "sampled: not proved; the error is measured on random inputs when it is built"
+            )
         return "\n".join([head, *([body] if self.recipes else []), *notes])
 
     __repr__ = __str__
@@ -152,7 +163,7 @@ def make_plan(ask: Ask, budget: int) -> Plan:
             refused[name] = str(refusal)
         else:
             recipes.append(recipe)
-    recipes.sort(key=lambda recipe: recipe.shape.parameters)
+    recipes.sort(key=lambda recipe: (not recipe.terms, recipe.shape.parameters))
     return Plan(ask, budget, tuple(recipes), refused)
 
 
@@ -175,11 +186,19 @@ def check_size(name: str, value: object) -> float:
 def _check_size(recipe: Recipe, budget: int) -> None:
     shape, depth = recipe.shape, recipe.ask.design.depth
     if shape.parameters > budget:
+        grid = f" (δ = 2^-{recipe.log_steps}, {recipe.cells:,} cells)" if recipe.cells else ""
         raise CannotApproximate(
-            f"it needs {shape.parameters:,} parameters in {shape.layers:,} layers "
-            f"(δ = 2^-{recipe.log_steps}, {recipe.cells:,} cells); the budget is {budget:,}"
+            f"it needs {shape.parameters:,} parameters in {shape.layers:,} layers"
+            f"{grid}; the budget is {budget:,}"
         )
     if depth is not None and depth != shape.layers:
         raise CannotApproximate(
             f"it needs exactly {shape.layers:,} layers; the design has depth={depth}"
         )
+
+
+def _seconds(recipe: Recipe) -> float:
+    """A rough guide to the seconds it takes to build."""
+    if isinstance(recipe, FitRecipe):
+        return recipe.seconds
+    return recipe.shape.parameters * _SECONDS_PER_PARAMETER + recipe.cells * _SECONDS_PER_VALUE

@@ -21,7 +21,8 @@ from anyseq.nn import Stack, StackShape
 class Facts:
     """What an approximation is, apart from its numbers and its error.
 
-    status: "certified" (the Lipschitz constant was given) or "conditional" (it was estimated).
+    status: "certified" (the Lipschitz constant was given), "conditional" (it was estimated), or
+        "sampled" (nothing is proved; the error was measured).
     tol: what was asked. checked: what the construction verified while it was built.
     """
 
@@ -65,7 +66,7 @@ class Approximation:
 
     @property
     def status(self) -> str:
-        """How much of the error is proved: "certified" or "conditional"."""
+        """How much of the error is proved: "certified", "conditional" or "sampled"."""
         return self.facts.status
 
     @property
