@@ -110,7 +110,7 @@ class Plan:
             notes.append(f"yun: {padding} features of zeros are added to hold the outputs")
         if any(not recipe.terms for recipe in self.recipes):
             notes.append(
-                "sampled: not proved; the error is measured on random inputs when it is built"
+                "sampled: not proved, so last; the error is measured on random inputs once built"
             )
         return "\n".join([head, *([body] if self.recipes else []), *notes])
 

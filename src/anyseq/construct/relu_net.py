@@ -20,6 +20,8 @@ from torch.nn.functional import linear, pad, relu
 
 from anyseq.errors import InvalidArgument
 
+_BATCH = 2048  # inputs at a time: their hidden layer stays in the cache
+
 
 @dataclass(frozen=True)
 class NetShape:
@@ -121,7 +123,8 @@ class FittedNet:
         return ((x >= 0) & (x <= 1)).flatten(1).all(1)
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        values = evaluate(self.tensors(), x.flatten(1)).clamp(-self.bound, self.bound)
+        parts = [evaluate(self.tensors(), part) for part in x.flatten(1).split(_BATCH)]
+        values = torch.cat(parts).clamp(-self.bound, self.bound)
         return values.view(len(x), self.tokens, -1)
 
     def tensors(self) -> dict[str, torch.Tensor]:

@@ -71,6 +71,8 @@ def _restore(facts: dict[str, Any], groups: dict[str, dict[str, torch.Tensor]]) 
     shape = StackShape(**facts["shape"])
     model = Stack(design, shape, groups["weights"])
     fused = fused_from(facts["fused"], groups["fused"])
+    if design.tokens != shape.tokens:
+        raise InvalidArgument(f"a design of {design.tokens} tokens, a network of {shape.tokens}")
     if facts["cells"]:
         _check_table(facts, groups["fused"]["values"], shape)
     else:
