@@ -85,7 +85,7 @@ class Plan:
             f"{ask.design.tokens} tokens x {ask.features} -> {ask.out_features} features, "
             f"error <= {ask.tol:g} in {norm_name(ask.norm, ask.p)}\n"
             f"for every f with Lipschitz constant {ask.lipschitz:.4g} (max norm), |f| <= "
-            f"{ask.bound:.4g}{'; cheapest first' if self.recipes else ': no method does it'}"
+            f"{ask.bound:.4g}{self._order()}"
         )
         body = table(
             ("method", "δ", "layers", "width", "parameters", "cells", "id bits", "error", "~s"),
@@ -115,6 +115,11 @@ class Plan:
         return "\n".join([head, *([body] if self.recipes else []), *notes])
 
     __repr__ = __str__
+
+    def _order(self) -> str:
+        if any(recipe.terms for recipe in self.recipes):
+            return "; cheapest first"
+        return ": no method proves it" if self.recipes else ": no method does it"
 
 
 def plan(

@@ -165,7 +165,7 @@ def test_a_state_goes_on_with_its_own_question_only(
 ) -> None:
     fit(tol=0.5, checkpoint=tmp_path / "state")
     with pytest.raises(FileProblem, match=message):
-        fit(**{"tol": 0.5, "checkpoint": tmp_path / "state"} | changed)
+        fit(**changed | {"tol": 0.5, "checkpoint": tmp_path / "state"})
 
 
 def test_a_constant_needs_no_step() -> None:
@@ -242,6 +242,7 @@ def test_the_plan_shows_it_last_and_without_an_error() -> None:
     assert 30 < row["seconds"] < 300
     text = str(plan)
     assert "sampled: not proved" in text
+    assert "|f| <= 1: no method proves it" in text
     assert max(map(len, text.splitlines()[:4])) <= 80
     small = aq.plan(aq.Design(2), 1, 0.3, lipschitz=1.0, norm="mean")
     assert [recipe.method for recipe in small.recipes][-1] == "fit"
