@@ -1,8 +1,9 @@
 import time
 from functools import partial
 
-from anyseq.bench import bench_construct
+from anyseq.bench import bench_construct, bench_fit
 from anyseq.bench.timing import medians, seconds
+from anyseq.cli.bench_text import fit_text
 
 
 def test_timing() -> None:
@@ -26,3 +27,16 @@ def test_bench_construct_measures_what_it_says() -> None:
     assert list(figures["gather_nodes"]["seconds_by_nodes"]) == ["729", "35937", "2146689"]
     assert figures["yun_deep"]["layers"] > 262_000
     assert len(stages) == 4
+
+
+def test_bench_fit_measures_what_it_says() -> None:
+    """plus-mean is linear: least squares has nothing left to miss, the constant has."""
+    figures = bench_fit(tasks=(("plus-mean", 2, 1, 0.1),))
+    (row,) = figures["fits"]
+    assert row["lower"] <= row["error"] <= 0.1
+    assert row["linear"] < 1e-9
+    assert row["constant"] > 0.2
+    assert row["seconds"] > 0
+    lines = fit_text(figures).splitlines()
+    assert max(map(len, lines)) <= 80
+    assert lines[-1].startswith("plus-mean, 2 x 1")

@@ -9,6 +9,7 @@ import pytest
 
 import anyseq as aq
 from anyseq.cli import main
+from anyseq.construct import train
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
@@ -71,6 +72,34 @@ def test_approximate_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert found["method"] == "yun"
     assert found["design"]["position"] == {"kind": "NoPosition"}
     assert 0 <= found["error"]["lower"] <= found["error"]["upper"] <= 0.5
+
+
+def test_a_fit_stopped_by_ctrl_c_goes_on(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    line = "approximate --function waves --tokens 2 --tol 0.1 --norm mean --method fit --checkpoint"
+    command = [*line.split(), str(tmp_path / "state")]
+    look = train._Training._look
+
+    def stop(self: train._Training, state: train._State) -> None:
+        if state.step == 128:
+            raise KeyboardInterrupt
+        look(self, state)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(train, "_SECONDS_BETWEEN_WRITES", 0.0)
+        patch.setattr(train._Training, "_look", stop)
+        code, out, err = run(capsys, *command)
+    assert (code, out, err) == (130, "", "anyseq: stopped\n")
+    assert (tmp_path / "state" / "state.safetensors").is_file()
+    code, out, err = run(capsys, *command, "--out", str(tmp_path / "network"))
+    assert (code, err) == (0, "")
+    assert 'method "fit", sampled' in out
+    assert max(map(len, out.splitlines()[:-1])) <= 80
+    code, out, err = run(
+        capsys, "show", str(tmp_path / "network"), "--picture", str(tmp_path / "fit.png")
+    )
+    assert (code, err) == (0, "")
 
 
 def test_a_function_of_your_own(

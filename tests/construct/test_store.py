@@ -16,6 +16,7 @@ from anyseq.errors import FileProblem
 CASES = {
     "gather": (FUNCTIONS["attention"], aq.Design(2), "gather"),
     "yun, theorem 3": (FUNCTIONS["sort"], aq.Design(2), "yun"),
+    "fit": (FUNCTIONS["waves"], aq.Design(2), "fit"),
     "yun, theorem 2": (FUNCTIONS["plus-mean"], aq.Design(2, position=aq.NoPosition()), "yun"),
 }
 
@@ -94,6 +95,24 @@ def test_shapes_that_do_not_fit(
 ) -> None:
     build("gather").save(tmp_path / "r")
     rewrite(tmp_path / "r", file, tensors)
+    with pytest.raises(FileProblem, match=message):
+        aq.load(tmp_path / "r")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"out_bias": torch.zeros(2, dtype=torch.float64)}, "fused form and network differ"),
+        ({"out_bias": torch.zeros(3, dtype=torch.float64)}, "'out_weight' has shape"),
+        ({"out_bias": torch.zeros(2)}, "'out_bias' has shape .* and torch.float32"),
+        ({"up_bias": torch.zeros(3, dtype=torch.float64)}, "'up_bias' has shape"),
+    ],
+)
+def test_a_fitted_net_that_is_not_the_networks(
+    change: dict[str, torch.Tensor], message: str, tmp_path: Path
+) -> None:
+    build("fit").save(tmp_path / "r")
+    rewrite(tmp_path / "r", "fused.safetensors", change)
     with pytest.raises(FileProblem, match=message):
         aq.load(tmp_path / "r")
 

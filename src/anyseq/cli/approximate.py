@@ -27,6 +27,7 @@ def approximate(
     position: str = "absolute",
     budget: int | None = None,
     seed: int = 0,
+    checkpoint: Path | None = None,
     out: Path | None = None,
     json: bool = False,
 ) -> None:
@@ -36,7 +37,7 @@ def approximate(
     ----------
     function
         sort, reverse, running-max, prefix-mean, times-max, cosine, waves, attention, plus-mean,
-        mean-square, neighbours, bump, or module:callable of your own.
+        mean-square, neighbours, bump, kuramoto, or module:callable of your own.
     tokens
         Tokens in a sequence.
     tol
@@ -52,17 +53,19 @@ def approximate(
         M, a bound for every second derivative along a unit vector; built-in functions without kinks
         know theirs.
     norm
-        sup or lp.
+        sup, lp, or mean (the mean absolute error over inputs and entries).
     p
         The exponent of lp.
     method
-        gather, yun or auto.
+        gather, yun, fit or auto.
     position
         absolute or none.
     budget
         The most parameters allowed.
     seed
-        For the search of the worst input.
+        For the search of the worst input, and for fit.
+    checkpoint
+        A folder for the state of fit: after Ctrl-C the same command goes on.
     out
         A new folder to save the network in.
     json
@@ -87,6 +90,7 @@ def approximate(
             curvature=named.curvature if curvature is None else curvature,
             budget=budget,
             seed=seed,
+            checkpoint=checkpoint,
             progress=progress,
         )
         if out is not None:

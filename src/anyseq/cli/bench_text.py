@@ -46,6 +46,24 @@ def check_text(figures: dict[str, Any]) -> str:
     return table(("verdict", "universal", "s", "path", "time", "extra memory"), rows)
 
 
+def fit_text(figures: dict[str, Any]) -> str:
+    rows = [
+        (
+            f"{row['function']}, {row['tokens']} x {row['features']}",
+            f"{row['tol']:g}",
+            f"{row['error']:.4f}",
+            f"{row['linear']:.4f}",
+            f"{row['constant']:.4f}",
+            f"{row['steps']:,}",
+            f"{row['parameters']:,}",
+            f"{row['seconds']:.0f} s",
+        )
+        for row in figures["fits"]
+    ]
+    head = ("mean absolute error", "asked", "fit", "linear", "constant", "steps", "parameters", "")
+    return table(head, rows)
+
+
 def _training(figures: dict[str, Any]) -> str:
     rows, pattern = [], ""
     for row in figures["training"]:

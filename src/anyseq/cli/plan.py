@@ -47,7 +47,7 @@ def plan(
         M, a bound for every second derivative along a unit vector; built-in functions without kinks
         know theirs.
     norm
-        sup or lp.
+        sup, lp, or mean (the mean absolute error over inputs and entries).
     p
         The exponent of lp.
     position

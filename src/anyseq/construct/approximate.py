@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from pathlib import Path
 
 from anyseq.base import (
     UNIT_ROUNDOFF,
@@ -17,15 +18,24 @@ from anyseq.base import (
 from anyseq.construct import probe
 from anyseq.construct.ask import Ask, Construction, Recipe
 from anyseq.construct.certificate import claim_of
-from anyseq.construct.error import CONDITIONAL, NORMS, SUP, ErrorReport, combine, proved_status
-from anyseq.construct.methods import METHODS
+from anyseq.construct.error import (
+    CONDITIONAL,
+    NORMS,
+    SAMPLED,
+    SUP,
+    ErrorReport,
+    Term,
+    combine,
+    proved_status,
+)
+from anyseq.construct.methods import METHODS, fit
 from anyseq.construct.plan import DEFAULT_BUDGET, check_p, make_plan
 from anyseq.construct.result import Approximation, Facts
-from anyseq.construct.search import Seen, search
+from anyseq.construct.search import LEVEL, SAMPLES, Seen, search
 from anyseq.construct.smooth import Lipschitz, Smoothness, given, size
 from anyseq.construct.target import Function, Target
 from anyseq.design import Design
-from anyseq.errors import InvalidArgument, InvalidFunction
+from anyseq.errors import CannotApproximate, InvalidArgument, InvalidFunction
 from anyseq.positions import NoPosition
 
 
@@ -43,14 +53,18 @@ def approximate(
     curvature: float | None = None,
     budget: int | None = None,
     seed: int = 0,
+    checkpoint: str | Path | None = None,
     progress: Progress = silent,
 ) -> Approximation:
     """A Transformer of this design that is within tol of f on [0, 1]^(tokens x features).
 
     f: (batch, tokens, features) -> (batch, tokens, out_features), vectorised, torch float64.
-    tol: sup norm: the largest entry of |f - T|; norm="lp": (∫ Σ|f - T|^p dx)^(1/p).
-    method: "gather" (sup norm), "yun" (L^p, the literal Theorems 2 and 3), or "auto", the one with
-        the fewest parameters.
+    tol: sup norm: the largest entry of |f - T|; "lp": (∫ Σ|f - T|^p dx)^(1/p), the sum
+        over all entries; "mean": the mean absolute error, over all inputs and entries.
+    method: "gather" (sup norm), "yun" (L^p, the literal Theorems 2 and 3), "fit" (many dimensions;
+        fitted to samples, nothing proved; "lp" or "mean"), or "auto", the one with the fewest
+        parameters among those with a proof. Where none of them serves, "auto" takes "fit", unless
+        lipschitz= or curvature= asks for a proof.
     lipschitz: L with |f(x)-f(y)| <= L max|x-y|, entry by entry; or one L_k per feature, with
         |f(x)-f(y)| <= Σ_k L_k max_j |x_jk - y_jk|; or a modulus of continuity, a nondecreasing
         function ω with |f(x)-f(y)| <= ω(max|x-y|).
@@ -59,6 +73,7 @@ def approximate(
         With `lipschitz` or `curvature` the error is proved; without, L is estimated from samples
         and `error.upper` is None.
     budget: the most parameters allowed, 10^8 unless given.
+    checkpoint: a folder for the state of "fit": if it is stopped, the same call goes on from there.
     progress: called with (stage, done, total).
     """
     if not isinstance(design, Design):
@@ -66,11 +81,13 @@ def approximate(
     at_least_one("features", features)
     positive("tol", tol)
     one_of("norm", norm, NORMS)
-    p = check_p(p)
+    p = check_p(p, norm)
     one_of("method", method, ("auto", *METHODS))
     budget = DEFAULT_BUDGET if budget is None else at_least_one("budget", budget)
     if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**63:
         raise InvalidArgument(f"seed={seed!r}: expected a whole number from 0 to 2^63-1")
+    if checkpoint is not None and method not in ("auto", fit.NAME):
+        raise InvalidArgument(f"checkpoint={str(checkpoint)!r} is for method='fit', not {method!r}")
     smooth = given(lipschitz, curvature, features)
     if out_features is not None:
         at_least_one("out_features", out_features)
@@ -100,10 +117,14 @@ def approximate(
         lipschitz=known.lipschitz,
         bound=size("largest |f|", probe.largest_value(target, known)),
         smooth=known,
+        seed=seed,
+        checkpoint=checkpoint,
     )
     while True:
-        recipe = make_plan(ask, budget).choose(method)
+        recipe = make_plan(ask, budget).choose(method, proved=smooth is not None)
         construction = recipe.build(target, progress)
+        if not recipe.terms:
+            return _sampled(recipe, construction, _search(target, recipe, construction, progress))
         if construction.largest > ask.bound + _noise(ask):
             if smooth is not None:
                 raise InvalidFunction(
@@ -112,15 +133,21 @@ def approximate(
                 )
             ask = replace(ask, bound=construction.largest)
             continue
-        progress("search for the worst input", 0, 1)
-        seen = search(target, construction.fused, ask, 2.0**-recipe.log_steps, seed)
-        progress("search for the worst input", 1, 1)
+        seen = _search(target, recipe, construction, progress)
         if smooth is not None:
             return _certified(recipe, construction, seen)
         if seen.estimate <= tol:
             return _conditional(recipe, construction, seen)
         # The estimate was too small: the error seen says so. Take a finer grid.
         ask = replace(ask, least_log_steps=recipe.log_steps + 1)
+
+
+def _search(target: Target, recipe: Recipe, construction: Construction, progress: Progress) -> Seen:
+    progress("search for the worst input", 0, 1)
+    ask = recipe.ask
+    seen = search(target, construction.fused, ask, 2.0**-recipe.log_steps, ask.seed)
+    progress("search for the worst input", 1, 1)
+    return seen
 
 
 def _noise(ask: Ask) -> float:
@@ -163,6 +190,26 @@ def _conditional(recipe: Recipe, construction: Construction, seen: Seen) -> Appr
     return _assemble(recipe, construction, seen, CONDITIONAL, None, guess)
 
 
+def _sampled(recipe: Recipe, construction: Construction, seen: Seen) -> Approximation:
+    low, high = seen.likely
+    if seen.estimate > recipe.ask.tol:
+        raise CannotApproximate(
+            f"{recipe.method}: on held-out inputs the error met tol={recipe.ask.tol:g}, but on "
+            f"{SAMPLES:,} fresh ones it is {seen.estimate:.4g}; take a smaller tol, or another seed"
+        )
+    measured = Term(
+        "measured",
+        seen.estimate,
+        "samples",
+        f"on {SAMPLES:,} fresh random inputs; from {low:.4g} to {high:.4g} at {LEVEL:.0%}",
+    )
+    nothing = (
+        "nothing is proved: the error is a mean over random inputs, uniform in the cube; single "
+        "inputs may err more"
+    )
+    return _assemble(recipe, construction, seen, SAMPLED, None, nothing, (measured,))
+
+
 def _assemble(
     recipe: Recipe,
     construction: Construction,
@@ -170,6 +217,7 @@ def _assemble(
     status: str,
     upper: float | None,
     assumption: str,
+    terms: tuple[Term, ...] | None = None,
 ) -> Approximation:
     ask = recipe.ask
     assumes = [assumption]
@@ -198,7 +246,7 @@ def _assemble(
             at=seen.at,
             at_error=seen.at_error,
             exceptional=recipe.exceptional,
-            terms=recipe.terms,
+            terms=recipe.terms if terms is None else terms,
             assumes=tuple(assumes),
         ),
         fused=construction.fused,

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Protocol
 
 from anyseq.base import Progress
-from anyseq.construct.error import Term
+from anyseq.construct.error import LP, Term
 from anyseq.construct.fused import Fused
 from anyseq.construct.smooth import Smoothness
 from anyseq.construct.target import Target
@@ -19,9 +20,12 @@ from anyseq.nn import Stack, StackShape
 class Ask:
     """A tolerance for all f with |f| <= bound that vary as `lipschitz` and `smooth` say, by entry.
 
+    norm: "sup", the largest entry of |f - T|; "lp", (∫ Σ|f - T|^p dx)^(1/p), the sum over the
+        entries; "mean", ∫ mean|f - T| dx, the mean over the entries, with p = 1.
     lipschitz: L with |f(x)-f(y)| <= L·max|x-y|; infinite if none is known (see `needs.lipschitz`).
     least_log_steps: use no grid coarser than δ = 2^-least_log_steps.
     smooth: all that is known of how f varies, L included; just L unless given.
+    seed: of a method's random numbers. checkpoint: a folder for the state of long work.
     """
 
     design: Design
@@ -34,6 +38,8 @@ class Ask:
     bound: float
     least_log_steps: int = 0
     smooth: Smoothness | None = None
+    seed: int = 0
+    checkpoint: str | Path | None = None
 
     @property
     def smoothness(self) -> Smoothness:
@@ -49,6 +55,11 @@ class Ask:
     def entries(self) -> int:
         """The number of output entries of a sequence."""
         return self.design.tokens * self.out_features
+
+    @property
+    def spread(self) -> float:
+        """The norm of an error that is 1 in every entry of every input."""
+        return float(self.entries ** (1 / self.p)) if self.norm == LP else 1.0
 
 
 @dataclass(frozen=True)
@@ -75,7 +86,7 @@ class Recipe(Protocol):
 
     @property
     def log_steps(self) -> int:
-        """k, where δ = 2^-k."""
+        """k, where δ = 2^-k; 0 if there is no grid."""
 
     @property
     def shape(self) -> StackShape:
@@ -91,7 +102,7 @@ class Recipe(Protocol):
 
     @property
     def terms(self) -> tuple[Term, ...]:
-        """The proved error, itemised."""
+        """The proved error, itemised; none if nothing is proved."""
 
     @property
     def pointwise(self) -> float:

@@ -8,16 +8,24 @@ from dataclasses import dataclass
 
 import torch
 
-SUP, LP = "sup", "lp"
-NORMS = (SUP, LP)
+SUP, LP, MEAN = "sup", "lp", "mean"
+NORMS = (SUP, LP, MEAN)
+
+
+def norm_name(norm: str, p: float) -> str:
+    """The norm as people write it."""
+    return {SUP: "sup norm", LP: f"L^{p:g} norm", MEAN: "mean absolute error"}[norm]
+
 
 CERTIFIED = "certified"
 CERTIFIED_FLOAT64 = "certified-float64"
 CONDITIONAL = "conditional"
+SAMPLED = "sampled"
 STATUS = {
     CERTIFIED: "proved from constants that were given, in exact arithmetic",
     CERTIFIED_FLOAT64: "proved from constants that were given, the rounding of float64 included",
     CONDITIONAL: "not proved: how f varies was estimated from samples",
+    SAMPLED: "not proved: the error was measured on random inputs",
 }
 
 ROUNDING = "rounding"
@@ -46,7 +54,8 @@ def combine(terms: Iterable[Term], norm: str, p: float) -> float:
     """The bound that the terms prove together.
 
     On one part of the domain errors add. Over disjoint parts the largest counts in sup norm, and
-    the p-th powers add in L^p. It is rounded outward, by more than the arithmetic can be off.
+    the p-th powers add in L^p (the mean absolute error has p = 1). It is rounded outward, by more
+    than the arithmetic can be off.
     """
     parts: defaultdict[str, float] = defaultdict(float)
     for term in terms:

@@ -52,6 +52,11 @@ def _bump(x: torch.Tensor) -> torch.Tensor:
     return torch.exp(-8 * (x - 0.5).square().sum((1, 2), keepdim=True)).expand_as(x)
 
 
+def _kuramoto(x: torch.Tensor) -> torch.Tensor:
+    ahead = x[:, None, :] - x[:, :, None]  # [i, j] is x_j - x_i
+    return x + 0.5 * torch.sin(2 * math.pi * ahead).mean(2)
+
+
 def cosine(k: int) -> Example:
     """cos(πkΣx), the sum over all entries: |Σx - Σy| <= nd max|x-y|, times πk.
 
@@ -155,6 +160,16 @@ _ALL = (
         lambda n, d: 4 * math.sqrt(n * d / math.e),
         True,
         curvature=lambda n, d: 16.0,
+    ),
+    # One step dt = 1/2 of coupled phases (K = 1, a turn is 1). Where all inputs move by at most h,
+    # x_j - x_i moves by at most 2h, its sine by 4πh, and n-1 of the n sines can move: in all
+    # h + (1/2)(n-1)/n 4πh. It is attained where all sines have slope -2π.
+    Example(
+        "kuramoto",
+        "x_i + mean_j sin(2π(x_j - x_i))/2",
+        _kuramoto,
+        lambda n, d: 1.0 + 2 * math.pi * (n - 1) / n,
+        True,
     ),
 )
 

@@ -1,4 +1,4 @@
-"""Fused forms: the same function as the network, evaluated by look-up.
+"""Fused forms: the same function as the network, evaluated by look-up, or once for all tokens.
 
 `covers` says for which inputs the form is exact; all others must go through the blocks.
 """
@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Protocol
 import torch
 
 from anyseq.construct.lattice import strides
+from anyseq.construct.relu_net import FittedNet
 from anyseq.errors import FileProblem
 
 
@@ -123,7 +124,7 @@ class CellTable:
         }
 
 
-_KINDS = {form.kind: form for form in (KuhnTable, CellTable)}
+_KINDS: dict[str, type[Fused]] = {form.kind: form for form in (KuhnTable, CellTable, FittedNet)}
 
 
 def fused_from(facts: Mapping[str, Any], tensors: Mapping[str, torch.Tensor]) -> Fused:

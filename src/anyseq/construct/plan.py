@@ -7,8 +7,9 @@ from typing import Any
 
 from anyseq.base import at_least_one, one_of, positive, table
 from anyseq.construct.ask import Ask, Recipe
-from anyseq.construct.error import NORMS, combine
+from anyseq.construct.error import MEAN, NORMS, SUP, combine, norm_name
 from anyseq.construct.methods import METHODS
+from anyseq.construct.methods.fit import FitRecipe
 from anyseq.construct.smooth import Lipschitz, Smoothness, given, size
 from anyseq.design import Design
 from anyseq.errors import CannotApproximate, InvalidArgument
@@ -25,8 +26,8 @@ _SECONDS_PER_VALUE = 1e-6
 class Plan:
     """The candidates for one question, with their sizes, and why other methods are out.
 
-    `recipes` meet the tolerance and fit the budget, cheapest (fewest parameters) first; `refused`
-    maps the other methods to the reason.
+    `recipes` fit the budget. Those with a proof meet the tolerance and come first, cheapest (fewest
+    parameters) first; those without may meet it. `refused` maps the other methods to the reason.
     """
 
     ask: Ask
@@ -34,21 +35,29 @@ class Plan:
     recipes: tuple[Recipe, ...]
     refused: dict[str, str]
 
-    def choose(self, method: str) -> Recipe:
-        """The recipe of a method, or the cheapest of all for "auto"."""
+    def choose(self, method: str, *, proved: bool = False) -> Recipe:
+        """The recipe of a method, or for "auto" the cheapest with a proof; if there is none, one
+        without, unless `proved` asks for a proof."""
         for recipe in self.recipes:
-            if method in ("auto", recipe.method):
+            if recipe.method == method or (method == "auto" and (recipe.terms or not proved)):
                 return recipe
         reasons = [
             f"{name}: {why}" for name, why in self.refused.items() if method in ("auto", name)
         ]
+        reasons += [
+            f"{recipe.method}: nothing is proved of its error; ask for it by name, "
+            f'method="{recipe.method}"'
+            for recipe in self.recipes
+            if method == "auto"
+        ]
         from anyseq.verdicts import check  # slow to load, and only a refusal needs it
 
-        verdict = check(self.ask.design, norm=self.ask.norm)
+        verdict = check(self.ask.design, norm="sup" if self.ask.norm == SUP else "lp")
         if verdict.universal is False:
             reasons.insert(0, f"not every f can be expressed by this design. {verdict.witness}")
         raise CannotApproximate(
-            f"no construction meets tol={self.ask.tol:g} in {norm_name(self.ask)}", reasons
+            f"no construction meets tol={self.ask.tol:g} in {norm_name(self.ask.norm, self.ask.p)}",
+            reasons,
         )
 
     def rows(self) -> list[dict[str, Any]]:
@@ -56,7 +65,7 @@ class Plan:
         return [
             {
                 "method": recipe.method,
-                "step": 2.0**-recipe.log_steps,
+                "step": 2.0**-recipe.log_steps if recipe.cells else None,
                 "layers": recipe.shape.layers,
                 "attention_layers": recipe.shape.attention_layers,
                 "width": recipe.shape.width,
@@ -65,9 +74,8 @@ class Plan:
                 "cells": recipe.cells,
                 "id_bits": recipe.id_bits,
                 "fits_float64": True,
-                "error": combine(recipe.terms, self.ask.norm, self.ask.p),
-                "seconds": recipe.shape.parameters * _SECONDS_PER_PARAMETER
-                + recipe.cells * _SECONDS_PER_VALUE,
+                "error": combine(recipe.terms, self.ask.norm, self.ask.p) if recipe.terms else None,
+                "seconds": _seconds(recipe),
             }
             for recipe in self.recipes
         ]
@@ -76,23 +84,22 @@ class Plan:
         ask = self.ask
         head = (
             f"{ask.design.tokens} tokens x {ask.features} -> {ask.out_features} features, "
-            f"error <= {ask.tol:g} in {norm_name(ask)}\n"
-            f"for every f {self._known()}, |f| <= "
-            f"{ask.bound:.4g}{'; cheapest first' if self.recipes else ': no method does it'}"
+            f"error <= {ask.tol:g} in {norm_name(ask.norm, ask.p)}\n"
+            f"for every f {self._known()}, |f| <= {ask.bound:.4g}{self._order()}"
         )
         body = table(
             ("method", "δ", "layers", "width", "parameters", "cells", "id bits", "error", "~s"),
             [
                 (
                     row["method"],
-                    f"1/{round(1 / row['step'])}",
+                    f"1/{round(1 / row['step'])}" if row["step"] else "-",
                     f"{row['layers']:,}",
                     str(row["width"]),
                     f"{row['parameters']:,}",
-                    f"{row['cells']:,}",
+                    f"{row['cells']:,}" if row["cells"] else "-",
                     f"{row['id_bits']} of 53" if row["id_bits"] else "-",
-                    f"{row['error']:.3g}",
-                    f"{row['seconds']:.1g}",
+                    "sampled" if row["error"] is None else f"{row['error']:.3g}",
+                    f"{row['seconds']:.1g}" if row["seconds"] < 10 else f"{row['seconds']:.0f}",
                 )
                 for row in self.rows()
             ],
@@ -101,6 +108,10 @@ class Plan:
         padding = max(0, ask.out_features - ask.features)
         if padding and any(recipe.method == "yun" for recipe in self.recipes):
             notes.append(f"yun: {padding} features of zeros are added to hold the outputs")
+        if any(not recipe.terms for recipe in self.recipes):
+            notes.append(
+                "sampled: not proved, so last; the error is measured on random inputs once built"
+            )
         return "\n".join([head, *([body] if self.recipes else []), *notes])
 
     __repr__ = __str__
@@ -110,6 +121,11 @@ class Plan:
         if smooth == Smoothness(smooth.lipschitz):
             return f"with Lipschitz constant {smooth.lipschitz:.4g} (max norm)"
         return str(smooth)
+
+    def _order(self) -> str:
+        if any(recipe.terms for recipe in self.recipes):
+            return "; cheapest first"
+        return ": no method proves it" if self.recipes else ": no method does it"
 
 
 def plan(
@@ -145,7 +161,7 @@ def plan(
         else at_least_one("out_features", out_features),
         tol=positive("tol", tol),
         norm=one_of("norm", norm, NORMS),
-        p=check_p(p),
+        p=check_p(p, norm),
         lipschitz=smooth.lipschitz,
         bound=size("bound", bound),
         smooth=smooth,
@@ -164,31 +180,34 @@ def make_plan(ask: Ask, budget: int) -> Plan:
             refused[name] = str(refusal)
         else:
             recipes.append(recipe)
-    recipes.sort(key=lambda recipe: recipe.shape.parameters)
+    recipes.sort(key=lambda recipe: (not recipe.terms, recipe.shape.parameters))
     return Plan(ask, budget, tuple(recipes), refused)
 
 
-def check_p(p: object) -> float:
-    """The exponent of L^p, 1 <= p < ∞."""
+def check_p(p: object, norm: str) -> float:
+    """The exponent of L^p, 1 <= p < ∞; that of a mean absolute error is 1."""
     number = positive("p", p)
     if number < 1:
         raise InvalidArgument(f"p={p!r}: expected a number, 1 or more (norm='sup' is p = ∞)")
-    return number
-
-
-def norm_name(ask: Ask) -> str:
-    """The norm as people write it."""
-    return "sup norm" if ask.norm == "sup" else f"L^{ask.p:g} norm"
+    return 1.0 if norm == MEAN else number
 
 
 def _check_size(recipe: Recipe, budget: int) -> None:
     shape, depth = recipe.shape, recipe.ask.design.depth
     if shape.parameters > budget:
+        grid = f" (δ = 2^-{recipe.log_steps}, {recipe.cells:,} cells)" if recipe.cells else ""
         raise CannotApproximate(
-            f"it needs {shape.parameters:,} parameters in {shape.layers:,} layers "
-            f"(δ = 2^-{recipe.log_steps}, {recipe.cells:,} cells); the budget is {budget:,}"
+            f"it needs {shape.parameters:,} parameters in {shape.layers:,} layers"
+            f"{grid}; the budget is {budget:,}"
         )
     if depth is not None and depth != shape.layers:
         raise CannotApproximate(
             f"it needs exactly {shape.layers:,} layers; the design has depth={depth}"
         )
+
+
+def _seconds(recipe: Recipe) -> float:
+    """A rough guide to the seconds it takes to build."""
+    if isinstance(recipe, FitRecipe):
+        return recipe.seconds
+    return recipe.shape.parameters * _SECONDS_PER_PARAMETER + recipe.cells * _SECONDS_PER_VALUE

@@ -70,7 +70,8 @@ class Approximation:
     @property
     def status(self) -> str:
         """How much of the error is proved: "certified-float64" (all of it, rounding included),
-        "certified" (all but rounding) or "conditional" (nothing: f was only sampled)."""
+        "certified" (all but rounding), "conditional" (nothing: f was only sampled) or "sampled"
+        (nothing: the error was measured)."""
         return self.facts.status
 
     @property

@@ -25,7 +25,7 @@ _STARTS = 8192  # random inputs
 _LATTICE = 8192  # at most so many cell corners and centres
 _CLIMBERS = 64
 _CLIMBS = 24
-_SAMPLES = 1 << 15  # in L^p, for the pilot and again for the estimate
+SAMPLES = 1 << 15  # in L^p, for the pilot and again for the estimate
 
 _Errors = Callable[[torch.Tensor], torch.Tensor]  # (B, D) -> (B, entries), absolute
 
@@ -33,10 +33,12 @@ _Errors = Callable[[torch.Tensor], torch.Tensor]  # (B, D) -> (B, entries), abso
 @dataclass(frozen=True)
 class Seen:
     """lower, estimate: of the error in the norm asked for; the same in sup norm.
+    likely: the ends of an interval that holds it, at LEVEL, if means are normally distributed.
     at, at_error: the worst input and its largest entry."""
 
     lower: float
     estimate: float
+    likely: tuple[float, float]
     level: float | None
     at: torch.Tensor
     at_error: float
@@ -59,9 +61,9 @@ def search(target: Target, fused: Fused, ask: Ask, step: float, seed: int) -> Se
     )
     at, at_error = _climb(errors, starts, step)
     if ask.norm == SUP:
-        return Seen(at_error, at_error, None, at.view(shape[1:]), at_error)
-    lower, estimate = _mean_power(errors, ask, rng)
-    return Seen(lower, estimate, LEVEL, at.view(shape[1:]), at_error)
+        return Seen(at_error, at_error, (at_error, math.inf), None, at.view(shape[1:]), at_error)
+    lower, estimate, likely = _mean_power(errors, ask, rng)
+    return Seen(lower, estimate, likely, LEVEL, at.view(shape[1:]), at_error)
 
 
 def _corners_and_centres(axes: int, step: float, rng: torch.Generator) -> torch.Tensor:
@@ -96,29 +98,34 @@ def _climb(errors: _Errors, starts: torch.Tensor, step: float) -> tuple[torch.Te
     return x[top], float(value[top])
 
 
-def _mean_power(errors: _Errors, ask: Ask, rng: torch.Generator) -> tuple[float, float]:
-    """(lower, estimate) of d_p; lower is right with probability at least LEVEL.
+def _mean_power(
+    errors: _Errors, ask: Ask, rng: torch.Generator
+) -> tuple[float, float, tuple[float, float]]:
+    """(lower, estimate, likely) of d_p; lower is right with probability at least LEVEL.
 
-    Z = Σ|f - T|^p >= 0 has mean d_p^p >= E min(Z, b) for any b. b is the largest Z of a pilot
-    sample; on a second, independent sample the empirical Bernstein bound of Maurer and Pontil
-    (2009), for N numbers in [0, b] with variance V,
+    Z = mean|f - T|^p >= 0, over the entries, has mean (d_p/spread)^p >= E min(Z, b) for any b. b is
+    the largest Z of a pilot sample; on a second, independent sample the empirical Bernstein bound
+    of Maurer and Pontil (2009), for N numbers in [0, b] with variance V,
 
         mean - sqrt(2 V ln(2/α)/N) - 7 b ln(2/α) / (3(N-1)),    α = 1 - LEVEL,
 
-    is below E min(Z, b) with probability at least LEVEL.
+    is below E min(Z, b) with probability at least LEVEL. The ends of `likely` are 2.58 standard
+    errors from the mean of the second sample.
     """
 
-    pilot, fresh = (errors(uniform(_SAMPLES, ask.axes, rng=rng)) for _ in range(2))
+    pilot, fresh = (errors(uniform(SAMPLES, ask.axes, rng=rng)) for _ in range(2))
     unit = max(float(pilot.max()), float(fresh.max()))  # so that no power under- or overflows
     if unit == 0.0:
-        return 0.0, 0.0
-    powers = [((part / unit) ** ask.p).sum(1) for part in (pilot, fresh)]
+        return 0.0, 0.0, (0.0, 0.0)
+    powers = [((part / unit) ** ask.p).mean(1) for part in (pilot, fresh)]
     cap = float(powers[0].max())
     sample = powers[1].clamp(max=cap)
     log_term = math.log(2 / (1 - LEVEL))
-    deviation = math.sqrt(2 * float(sample.var()) * log_term / _SAMPLES)
-    lower = float(sample.mean()) - deviation - 7 * cap * log_term / (3 * (_SAMPLES - 1))
-    return (
-        unit * max(lower, 0.0) ** (1 / ask.p),
-        unit * float(powers[1].mean()) ** (1 / ask.p),
+    deviation = math.sqrt(2 * float(sample.var()) * log_term / SAMPLES)
+    lower = float(sample.mean()) - deviation - 7 * cap * log_term / (3 * (SAMPLES - 1))
+    middle, width = float(powers[1].mean()), 2.58 * float(powers[1].std()) / math.sqrt(SAMPLES)
+    lower, estimate, low, high = (
+        float(ask.spread * unit * max(power, 0.0) ** (1 / ask.p))
+        for power in (lower, middle, middle - width, middle + width)
     )
+    return lower, estimate, (low, high)

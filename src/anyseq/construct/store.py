@@ -8,10 +8,10 @@ from typing import Any
 
 import torch
 
-from anyseq.base import non_negative, read_folder, write_folder
+from anyseq.base import non_negative, one_of, read_folder, write_folder
 from anyseq.construct.certificate import Certificate
-from anyseq.construct.error import ErrorReport, Term
-from anyseq.construct.fused import fused_from
+from anyseq.construct.error import NORMS, ErrorReport, Term
+from anyseq.construct.fused import Fused, fused_from
 from anyseq.construct.result import Approximation, Facts
 from anyseq.design import Design
 from anyseq.errors import FileProblem, InvalidArgument
@@ -57,7 +57,14 @@ def load(folder: str | Path) -> Approximation:
     facts, groups = read_folder(folder, format=_FORMAT, version=_VERSION)
     try:
         return _restore(facts, groups)
-    except (KeyError, TypeError, ValueError, AttributeError, InvalidArgument) as problem:
+    except (
+        KeyError,
+        TypeError,
+        ValueError,
+        RuntimeError,
+        AttributeError,
+        InvalidArgument,
+    ) as problem:
         raise FileProblem(
             f"folder={str(folder)!r} does not fit together: {type(problem).__name__}: {problem}; "
             "save the result again"
@@ -69,20 +76,13 @@ def _restore(facts: dict[str, Any], groups: dict[str, dict[str, torch.Tensor]]) 
     shape = StackShape(**facts["shape"])
     model = Stack(design, shape, groups["weights"])
     fused = fused_from(facts["fused"], groups["fused"])
-    values = groups["fused"]["values"]
-    expected = (facts["cells"], design.tokens, shape.out_features)
-    if tuple(values.shape) != expected or values.dtype != torch.float64:
-        raise InvalidArgument(
-            f"tensor 'values' has shape {tuple(values.shape)} and {values.dtype}, expected "
-            f"{expected} and float64"
-        )
+    if design.tokens != shape.tokens:
+        raise InvalidArgument(f"a design of {design.tokens} tokens, a network of {shape.tokens}")
+    if facts["cells"]:
+        _check_table(facts, groups["fused"]["values"], shape)
+    else:
+        _check_net(fused, model)
     _check_types(facts, shape)
-    if facts["fused"]["steps"] != 1 / facts["step"]:
-        raise InvalidArgument(
-            f"fused form of {facts['fused']['steps']} steps, step {facts['step']}"
-        )
-    if facts["fused"].get("positions", shape.positions) is not shape.positions:
-        raise InvalidArgument("fused form and network differ on positions")
     error = dict(facts["error"])
     report = ErrorReport(
         **error
@@ -108,16 +108,46 @@ def _restore(facts: dict[str, Any], groups: dict[str, dict[str, torch.Tensor]]) 
     return result
 
 
+def _check_table(facts: dict[str, Any], values: torch.Tensor, shape: StackShape) -> None:
+    """The table of a look-up form is as large as the facts say."""
+    expected = (facts["cells"], shape.tokens, shape.out_features)
+    if tuple(values.shape) != expected or values.dtype != torch.float64:
+        raise InvalidArgument(
+            f"tensor 'values' has shape {tuple(values.shape)} and {values.dtype}, expected "
+            f"{expected} and float64"
+        )
+    if facts["fused"]["steps"] != 1 / facts["step"]:
+        raise InvalidArgument(
+            f"fused form of {facts['fused']['steps']} steps, step {facts['step']}"
+        )
+    if facts["fused"].get("positions", shape.positions) is not shape.positions:
+        raise InvalidArgument("fused form and network differ on positions")
+
+
+def _check_net(fused: Fused, model: Stack) -> None:
+    """A fused form that holds no values holds weights: it must compute what the network does."""
+    shape = model.shape
+    x = torch.full((1, shape.tokens, shape.in_features), 0.5, dtype=torch.float64)
+    with torch.no_grad():
+        wanted = model(x)
+        found = fused(x)
+    if found.shape != wanted.shape or not torch.allclose(found, wanted, rtol=1e-9, atol=1e-9):
+        raise InvalidArgument("fused form and network differ")
+
+
 def _check_types(facts: dict[str, Any], shape: StackShape) -> None:
     """Numbers are numbers, texts texts; what is shown and compared later must not fail there."""
     error = facts["error"]
     numbers = [facts["tol"], facts["step"], facts["cells"], error["p"], error["lower"]]
     numbers += [error["at_error"], error["exceptional"], *(t["value"] for t in error["terms"])]
     numbers += [value for value in (error["upper"], error["level"]) if value is not None]
-    numbers += [value for key, value in facts["fused"].items() if key in ("ramp", "end", "steps")]
+    numbers += [
+        value for key, value in facts["fused"].items() if key in ("ramp", "end", "steps", "bound")
+    ]
+    one_of("norm", error["norm"], NORMS)
     for number in numbers:
         non_negative("number", number)
-    texts = [facts["method"], facts["status"], error["norm"], *error["assumes"]]
+    texts = [facts["method"], facts["status"], *error["assumes"]]
     texts += [text for term in error["terms"] for text in (term["name"], term["on"], term["why"])]
     texts += [text for item in facts["checked"].items() for text in item]
     for text in texts:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import textwrap
 
-from anyseq.construct.error import SUP
+from anyseq.construct.error import norm_name
 from anyseq.construct.result import Approximation
 
 _MARGIN = 11
+_MOST_ENTRIES = 32  # of an input that is written out
 
 
 def summary(result: Approximation) -> str:
     """What was built, how large it is, and what is known of its error."""
     facts, error, shape = result.facts, result.error, result.size
-    norm = "sup norm" if error.norm == SUP else f"L^{error.p:g} norm"
+    norm = norm_name(error.norm, error.p)
     upper = "not proved" if error.upper is None else f"<= {error.upper:.4g} proved"
     seen = "seen" if error.level is None else f"seen ({error.level:.0%} confidence)"
     lines = [
@@ -25,15 +26,16 @@ def summary(result: Approximation) -> str:
             f"{shape.width}, {shape.heads} heads of size {shape.head_dim}, {shape.hidden} ReLUs; "
             f"{shape.parameters:,} parameters",
         ),
-        _row("grid", _grid(result)),
+        _row("grid", _grid(result)) if facts.cells else _row("fitted", _checked(result)),
         _row("error", f"{error.lower:.4g} {seen} <= |f - T| {upper}; {norm}, asked {facts.tol:g}"),
         *(_row("", f"{term.name} {term.value:.3g}: {term.why}") for term in error.terms),
     ]
     if error.exceptional:
         lines.append(_row("exceptions", f"inputs of measure {error.exceptional:.3g} in all"))
     lines += [_row("assumes", text) for text in error.assumes]
-    worst = [[round(entry, 6) for entry in token] for token in error.at.tolist()]
-    lines.append(_row("worst", f"off by {error.at_error:.4g} in one entry at x = {worst}"))
+    where = [[round(entry, 6) for entry in token] for token in error.at.tolist()]
+    worst = f"x = {where}" if error.at.numel() <= _MOST_ENTRIES else "result.error.at"
+    lines.append(_row("worst", f"off by {error.at_error:.4g} in one entry at {worst}"))
     return "\n".join(lines)
 
 
@@ -51,7 +53,11 @@ def _grid(result: Approximation) -> str:
     parts = [f"δ = 1/{round(1 / facts.step)}", f"{facts.cells:,} values of f"]
     if facts.id_bits is not None:
         parts.append(f"ids of {facts.id_bits} bits (float64 holds 53)")
-    return ", ".join([*parts, *(f"{name} {value}" for name, value in facts.checked.items())])
+    return ", ".join([*parts, _checked(result)] if facts.checked else parts)
+
+
+def _checked(result: Approximation) -> str:
+    return ", ".join(f"{name} {value}" for name, value in result.facts.checked.items())
 
 
 def _row(label: str, text: str) -> str:

@@ -45,9 +45,9 @@ def slice_figure(result: Approximation, *, f: Function | None = None) -> Figure:
         panel.set_xlabel("$x_{1,1}$, other entries as in the worst input")
         panel.set_title(f"output of token {token + 1}", fontsize=10)
         panel.legend(fontsize=8, frameon=False)
+    grid = f"δ = 1/{round(1 / result.facts.step)}, " if result.facts.cells else ""
     made.suptitle(
-        f'method "{result.method}", δ = 1/{round(1 / result.facts.step)}, '
-        f"{result.size.layers:,} layers",
+        f'method "{result.method}", {grid}{result.size.layers:,} layers',
         fontsize=11,
     )
     return made

@@ -1,6 +1,7 @@
 """Gadgets: small pure functions that return layers, each with the argument why it is right."""
 
 from anyseq.construct.gadgets.clip import clip, clip_layers
+from anyseq.construct.gadgets.clipped_selector import select_clipped
 from anyseq.construct.gadgets.erase import erase, erase_layers
 from anyseq.construct.gadgets.interpolator import Wiring, interpolate, interpolator_layers
 from anyseq.construct.gadgets.quantise import (
@@ -33,6 +34,7 @@ __all__ = [
     "rescaled",
     "route",
     "select",
+    "select_clipped",
     "selective_shifts",
     "tournament",
     "value_map",

@@ -3,11 +3,12 @@
 from collections.abc import Callable
 
 from anyseq.construct.ask import Ask, Recipe
-from anyseq.construct.methods import gather, yun
+from anyseq.construct.methods import fit, gather, yun
 
 METHODS: dict[str, Callable[[Ask], Recipe]] = {
     gather.NAME: gather.recipe,
     yun.NAME: yun.recipe,
+    fit.NAME: fit.recipe,
 }
 
 __all__ = ["METHODS"]

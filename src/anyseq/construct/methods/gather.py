@@ -91,8 +91,7 @@ class GatherRecipe:
     def terms(self) -> tuple[Term, ...]:
         ask = self.ask
         interpolation = self._interpolated(math.inf if ask.norm == SUP else ask.p)
-        # from one entry to the norm asked for: all entries may err as much
-        factor = 1.0 if ask.norm == SUP else ask.entries ** (1 / ask.p)
+        factor = ask.spread  # all entries may err as much as the largest
         return (
             Term("interpolation", factor * interpolation.value, "cells", interpolation.why),
             Term(

@@ -38,7 +38,7 @@ from anyseq.base import (
 from anyseq.construct import needs
 from anyseq.construct.ask import Ask, Construction
 from anyseq.construct.contextual import Contextual
-from anyseq.construct.error import LP, ROUNDING, Term, combine
+from anyseq.construct.error import ROUNDING, SUP, Term, combine
 from anyseq.construct.fused import CellTable
 from anyseq.construct.gadgets import (
     banish,
@@ -70,7 +70,7 @@ def recipe(ask: Ask) -> YunRecipe:
     """The coarsest grid that meets the tolerance."""
     needs.dense_softmax(ask.design)
     needs.plain_blocks(ask.design)
-    if ask.norm != LP:
+    if ask.norm == SUP:
         raise CannotApproximate("its guarantee is in L^p only; ask for the norm 'lp'")
     if not isinstance(ask.design.position, (Absolute, NoPosition)):
         raise CannotApproximate("it needs absolute positions, or none")
@@ -234,7 +234,7 @@ class YunRecipe:
     def terms(self) -> tuple[Term, ...]:
         ask = self.ask
         off_centre = self._off_centre(ask.p)
-        everywhere = ask.entries ** (1 / ask.p)
+        everywhere = ask.spread
         terms = [
             Term(
                 "cells",
