@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Protocol
 
 import torch
 
+from anyseq.construct.fused_cells import Quantised, ShiftedGrids
 from anyseq.construct.lattice import strides
 from anyseq.errors import FileProblem
 
@@ -123,7 +124,7 @@ class CellTable:
         }
 
 
-_KINDS = {form.kind: form for form in (KuhnTable, CellTable)}
+_KINDS = {form.kind: form for form in (KuhnTable, CellTable, Quantised, ShiftedGrids)}
 
 
 def fused_from(facts: Mapping[str, Any], tensors: Mapping[str, torch.Tensor]) -> Fused:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from anyseq.design import Design
 from anyseq.errors import CannotApproximate
 from anyseq.patterns import Full
+from anyseq.positions import Absolute, NoPosition
 from anyseq.probability import Softmax
 
 
@@ -30,3 +31,24 @@ def feed_forward(design: Design) -> None:
         raise CannotApproximate("it needs feed-forward layers")
     if design.final_norm is not None:
         raise CannotApproximate("it is built for designs with final_norm=None")
+
+
+def absolute_positions(design: Design) -> None:
+    """Positions at the input."""
+    if not isinstance(design.position, Absolute):
+        raise CannotApproximate("it needs absolute positions, to know which token is which")
+
+
+def no_positions(design: Design) -> None:
+    """Tokens that are told apart by their content alone."""
+    if not isinstance(design.position, NoPosition):
+        raise CannotApproximate(
+            "it is for functions that commute with permutations of the tokens; a design says so by "
+            "position=NoPosition()"
+        )
+
+
+def absolute_positions_or_none(design: Design) -> None:
+    """Nothing about positions inside attention."""
+    if not isinstance(design.position, (Absolute, NoPosition)):
+        raise CannotApproximate("it needs absolute positions, or none")

@@ -1,0 +1,54 @@
+"""Multisets of n cells out of M, counted from 0 without gaps.
+
+A multiset is the ascending sequence a_1 <= ... <= a_n, and its number is
+
+    Σ_r C(a_r + r - 1, r),
+
+the combinatorial number system: the multisets that stay below the last element v number
+C(v + n - 1, n), so those with last element v follow them, in the order of their first n-1 elements.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+
+def count(cells: int, size: int) -> int:
+    """C(M+n-1, n)."""
+    return math.comb(cells + size - 1, size)
+
+
+def log2_count(cells: int, size: int) -> float:
+    """log2 of `count`, for numbers too large to be worth computing."""
+    logs = (math.lgamma(cells + size), -math.lgamma(size + 1), -math.lgamma(cells))
+    return sum(logs) / math.log(2)
+
+
+def multisets(cells: int, size: int) -> torch.Tensor:
+    """(C(M+n-1, n), n) int64: all of them, ascending within, in the order of their numbers."""
+    rows = torch.arange(cells)[:, None]
+    for length in range(1, size):
+        below = torch.tensor([count(top + 1, length) for top in range(cells)])
+        last = torch.arange(cells).repeat_interleave(below)
+        first = torch.arange(len(last)) - (below.cumsum(0) - below)[last]
+        rows = torch.cat([rows[first], last[:, None]], dim=1)
+    return rows
+
+
+def number(ascending: torch.Tensor, cells: int) -> torch.Tensor:
+    """(..., n) -> (...): the number of each multiset."""
+    total = torch.zeros(ascending.shape[:-1], dtype=torch.int64)
+    for place in range(ascending.shape[-1]):
+        table = torch.tensor([math.comb(cell + place, place + 1) for cell in range(cells)])
+        total += table[ascending[..., place]]
+    return total
+
+
+def first_equals(ascending: torch.Tensor) -> torch.Tensor:
+    """(..., n) int64: for every element the place of the first one equal to it."""
+    places = torch.arange(ascending.shape[-1]).expand_as(ascending)
+    new = torch.ones_like(ascending, dtype=torch.bool)
+    new[..., 1:] = ascending.diff(dim=-1) > 0
+    return torch.where(new, places, 0).cummax(-1).values
