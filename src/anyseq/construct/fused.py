@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Protocol
 import torch
 
 from anyseq.construct.fused_cells import Quantised, ShiftedGrids
+from anyseq.construct.fused_soft import SoftTable
 from anyseq.construct.lattice import strides
 from anyseq.errors import FileProblem
 
@@ -124,7 +125,7 @@ class CellTable:
         }
 
 
-_KINDS = {form.kind: form for form in (KuhnTable, CellTable, Quantised, ShiftedGrids)}
+_KINDS = {form.kind: form for form in (KuhnTable, CellTable, Quantised, ShiftedGrids, SoftTable)}
 
 
 def fused_from(facts: Mapping[str, Any], tensors: Mapping[str, torch.Tensor]) -> Fused:
