@@ -100,9 +100,7 @@ class ShiftedGrids:
             good = (1 - bad - 2 * bad.sum(1, keepdim=True)).relu()
             after = (left - good).relu()
             cell = (nearest - (x < high).double()).long()
-            values = look_up(
-                self.values, token_cells(cell, self.steps), self.steps ** x.shape[2]
-            )
+            values = look_up(self.values, token_cells(cell, self.steps), self.steps ** x.shape[2])
             total += (left - after)[:, :, None] * values
             left = after
         return total
@@ -119,9 +117,7 @@ class ShiftedGrids:
         }
 
 
-def border(
-    cell: torch.Tensor, shift: int, *, steps: int, ramp: float, shifts: int
-) -> torch.Tensor:
+def border(cell: torch.Tensor, shift: int, *, steps: int, ramp: float, shifts: int) -> torch.Tensor:
     """Where the ramp before a cell (1, ..., steps-1) begins in grid `shift`.
 
     cδ + (4s - 2S + 1)γ: the ramp and a margin γ on both sides lie in the s-th of S intervals of

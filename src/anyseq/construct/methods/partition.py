@@ -42,7 +42,7 @@ from anyseq.construct.error import SUP, Term, combine
 from anyseq.construct.fused_soft import SoftTable
 from anyseq.construct.gadgets import route, select
 from anyseq.construct.lattice import lattice
-from anyseq.construct.memory import MemoryNetwork, MemoryShape
+from anyseq.construct.memory import MemoryShape, MemoryStack
 from anyseq.construct.target import Target
 from anyseq.errors import CannotApproximate
 from anyseq.nn import Stack
@@ -50,9 +50,9 @@ from anyseq.nn import Stack
 NAME = "partition"
 
 _LOG2_MOST_CENTRES = 24
-_MOST_AXES = 10  # the look-up sums over 2^D centres
+_MOST_AXES = 8  # the look-up sums over 2^D centres
 _LEAST_SHARPNESS = 64.0
-_MOST_ROUNDING = 2.0**-20  # of a score
+_MOST_ROUNDING = 5e-10  # of T, where |f| <= 1: blocks and look-up must agree to 1e-9
 
 
 def recipe(ask: Ask) -> PartitionRecipe:
@@ -72,11 +72,20 @@ def recipe(ask: Ask) -> PartitionRecipe:
             raise CannotApproximate(
                 f"it needs δ <= 2^-{log_steps}: 2^{log_steps * ask.axes} memory tokens"
             )
-        while found.score_rounding <= _MOST_ROUNDING:
+        if found.rounding > _most_rounding(ask):
+            raise CannotApproximate(
+                f"it needs δ <= 2^-{log_steps}, where its outputs round by {found.rounding:.2g} in "
+                "float64"
+            )
+        while found.rounding <= _most_rounding(ask):
             if combine(found.terms, ask.norm, ask.p) <= ask.tol:
                 return found
             found = replace(found, sharpness=2 * found.sharpness)
         log_steps += 1
+
+
+def _most_rounding(ask: Ask) -> float:
+    return _MOST_ROUNDING * max(1.0, ask.bound)
 
 
 @dataclass(frozen=True)
@@ -116,14 +125,15 @@ class PartitionRecipe:
         return self.ask.lipschitz / self.steps * (0.5 + self.ask.axes * excess)
 
     @property
-    def _rounding(self) -> float:
+    def rounding(self) -> float:
+        """A bound for |computed T - T|, for the blocks and for the look-up, which rounds less."""
         weights = math.expm1(2 * self.score_rounding + 16 * UNIT_ROUNDOFF)
         sums = (2 * self.cells + 64) * UNIT_ROUNDOFF
         return weights * 2 * self.ask.lipschitz / self.steps + sums * self.ask.bound
 
     @property
     def pointwise(self) -> float:
-        return self._blending + self._rounding
+        return self._blending + self.rounding
 
     @cached_property
     def terms(self) -> tuple[Term, ...]:
@@ -140,7 +150,7 @@ class PartitionRecipe:
             ),
             Term(
                 "rounding",
-                factor * self._rounding,
+                factor * self.rounding,
                 "cells",
                 "float64, in the scores and in the sums over the memory",
             ),
@@ -179,48 +189,42 @@ class PartitionRecipe:
             {"memory": f"{self.cells:,} tokens, beyond the design"},
         )
 
-    def _model(self, centres: torch.Tensor, values: torch.Tensor) -> MemoryNetwork:
+    def _model(self, centres: torch.Tensor, values: torch.Tensor) -> MemoryStack:
         ask, shape = self.ask, self.shape
         tokens, position_at = ask.design.tokens, shape.slots_at - ask.design.tokens
         position = torch.zeros(tokens, shape.width, dtype=torch.float64)
         position[:, position_at : shape.slots_at] = torch.eye(tokens, dtype=torch.float64)
-        router = route(
-            tokens=tokens,
-            features=ask.features,
-            width=shape.width,
-            position_at=position_at,
-            slots_at=shape.slots_at,
-        )
-        before = Stack.of(
+        largest = float(values.abs().max())
+        runs = [
+            route(
+                tokens=tokens,
+                features=ask.features,
+                width=shape.width,
+                position_at=position_at,
+                slots_at=shape.slots_at,
+            ),
+            select(
+                tokens=tokens,
+                out_features=ask.out_features,
+                width=shape.width,
+                position_at=position_at,
+                values_at=shape.values_at,
+                # twice, because a mean of values may round above the largest
+                bound=power_of_two_at_least(2 * largest) if largest else 1.0,
+            ),
+        ]
+        plain = Stack.of(
             ask.design,
-            [router],
+            runs,
             in_features=ask.features,
-            out_features=shape.width,
+            out_features=ask.out_features,
             position=position,
         )
-        largest = float(values.abs().max())
-        selector = select(
-            tokens=tokens,
-            out_features=ask.out_features,
-            width=shape.width,
-            position_at=position_at,
-            values_at=shape.values.start,
-            # twice, because a mean of values rounds above the largest
-            bound=power_of_two_at_least(2 * largest) if largest else 1.0,
-        ).feedforward
-        assert selector is not None
-        beta = self.inverse_width
         squares = (centres**2).sum(1, keepdim=True)
-        return MemoryNetwork(
-            ask.design,
-            shape,
-            {
-                **{f"before.{name}": t.detach() for name, t in before.state_dict().items()},
-                "key": beta * torch.cat([2 * centres, -squares], dim=1),
-                "value": values.flatten(1),
-                "select.up_proj.weight": selector.up_weight[0],
-                "select.up_proj.bias": selector.up_bias[0],
-                "select.down_proj.weight": selector.down_weight[0],
-                "select.down_proj.bias": selector.down_bias[0],
-            },
-        )
+        memory = {
+            "halves": torch.tensor([[0, 0], [1, 1]], dtype=torch.int32),
+            "memory_key": self.inverse_width * torch.cat([2 * centres, -squares], dim=1),
+            "memory_value": values.flatten(1),
+        }
+        tensors = {name: tensor.detach() for name, tensor in plain.state_dict().items()}
+        return MemoryStack(ask.design, shape, tensors | memory)

@@ -22,7 +22,7 @@ most 2Sγ from a multiple of δ. (f commutes with permutations, so nothing depen
 
     |f - T| <= L (δ/2 + 2Sγ),    γ = δ / (256 S rounded up to a power of two):
 
-at most 1/64 above Lδ/2, what any T made of one value per cell has.
+at most 1/64 above Lδ/2, the price of one value per cell.
 """
 
 from __future__ import annotations
@@ -138,9 +138,10 @@ class SumRecipe:
     def id_bits(self) -> int:
         """The bits of the largest key in quarters: windows have corners at k ± 1/4.
 
-        The sum in a key, below 2^e, rounds in attention by at most (n+8)u 2^e, and adding it to
-        2^e w(own) by at most 1/8 for keys below 2^51: together less than the 1/4 that windows
-        allow, as (n+8) 2^e <= 2^50 since 2^e is above n and at most the root of twice the key.
+        Adding the sum to 2^e w(own) rounds by at most 1/8, half an ulp below 2^51; before that the
+        sum, below 2^e, rounds in attention by at most (n+8)u 2^e <= 1/16: 2^e is at most 2n max w
+        and max w at most 2^51/2^e, so 2^e <= sqrt(n) 2^26, and M = 2, w = 1 if n > 2^12, there
+        being 2^22 multisets at most. Together that is less than the 1/4 that windows allow.
         """
         largest = self.base * (largest_weight(self.token_cells, self._others) + 1)
         return largest.bit_length() + 2
@@ -284,9 +285,7 @@ class SumRecipe:
                     gate=self._bad_at + shift,
                 )
             )
-        return Stack.of(
-            ask.design, runs, in_features=ask.features, out_features=ask.out_features
-        )
+        return Stack.of(ask.design, runs, in_features=ask.features, out_features=ask.out_features)
 
     def _cell_weight(self, shift: int, weights: torch.Tensor) -> list[Layers]:
         """2^e w(cell) and the badness of one grid; the cell is counted up in the spare feature."""
