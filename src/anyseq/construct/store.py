@@ -11,10 +11,11 @@ import torch
 from anyseq.base import non_negative, read_folder, write_folder
 from anyseq.construct.error import ErrorReport, Term
 from anyseq.construct.fused import fused_from
+from anyseq.construct.memory import restore
 from anyseq.construct.result import Approximation, Facts
 from anyseq.design import Design
 from anyseq.errors import FileProblem, InvalidArgument
-from anyseq.nn import Stack, StackShape
+from anyseq.nn import StackShape
 
 _FORMAT = "anyseq.approximation"
 _VERSION = 1
@@ -61,8 +62,8 @@ def load(folder: str | Path) -> Approximation:
 
 def _restore(facts: dict[str, Any], groups: dict[str, dict[str, torch.Tensor]]) -> Approximation:
     design = Design.from_dict(facts["design"])
-    shape = StackShape(**facts["shape"])
-    model = Stack(design, shape, groups["weights"])
+    model = restore(design, facts["shape"], groups["weights"])
+    shape = model.shape
     fused = fused_from(facts["fused"], groups["fused"])
     values = groups["fused"]["values"]
     expected = (facts["cells"], design.tokens, shape.out_features)
