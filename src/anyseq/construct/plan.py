@@ -8,7 +8,7 @@ from typing import Any
 from anyseq.base import at_least_one, non_negative, one_of, positive, table
 from anyseq.construct.ask import Ask, Recipe
 from anyseq.construct.error import NORMS, combine
-from anyseq.construct.methods import METHODS
+from anyseq.construct.methods import BY_NAME_ONLY, METHODS
 from anyseq.design import Design
 from anyseq.errors import CannotApproximate, InvalidArgument
 
@@ -24,8 +24,8 @@ _SECONDS_PER_VALUE = 1e-6
 class Plan:
     """The candidates for one question, with their sizes, and why other methods are out.
 
-    `recipes` meet the tolerance and fit the budget, cheapest (fewest parameters) first; `refused`
-    maps the other methods to the reason.
+    `recipes` meet the tolerance and fit the budget, cheapest (fewest parameters) first, after them
+    those that "auto" does not take; `refused` maps the other methods to the reason.
     """
 
     ask: Ask
@@ -36,10 +36,14 @@ class Plan:
     def choose(self, method: str) -> Recipe:
         """The recipe of a method, or the cheapest of all for "auto"."""
         for recipe in self.recipes:
-            if method in ("auto", recipe.method):
+            if recipe.method == method or (method == "auto" and recipe.method not in BY_NAME_ONLY):
                 return recipe
         reasons = [
             f"{name}: {why}" for name, why in self.refused.items() if method in ("auto", name)
+        ]
+        reasons += [
+            f"{recipe.method}: only by name, {BY_NAME_ONLY[recipe.method]}"
+            for recipe in self.recipes
         ]
         from anyseq.verdicts import check  # slow to load, and only a refusal needs it
 
@@ -100,6 +104,11 @@ class Plan:
         padding = max(0, ask.out_features - ask.features)
         if padding and any(recipe.method == "yun" for recipe in self.recipes):
             notes.append(f"yun: {padding} features of zeros are added to hold the outputs")
+        notes += [
+            f"{recipe.method}: only by name, {BY_NAME_ONLY[recipe.method]}"
+            for recipe in self.recipes
+            if recipe.method in BY_NAME_ONLY
+        ]
         return "\n".join([head, *([body] if self.recipes else []), *notes])
 
     __repr__ = __str__
@@ -151,7 +160,7 @@ def make_plan(ask: Ask, budget: int) -> Plan:
             refused[name] = str(refusal)
         else:
             recipes.append(recipe)
-    recipes.sort(key=lambda recipe: recipe.shape.parameters)
+    recipes.sort(key=lambda recipe: (recipe.method in BY_NAME_ONLY, recipe.shape.parameters))
     return Plan(ask, budget, tuple(recipes), refused)
 
 
