@@ -68,7 +68,7 @@ def test_approximate_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     )  # fmt: skip
     found = json.loads(out)
     assert code == 0
-    assert found["method"] == "yun"
+    assert found["method"] == "boltzmann"
     assert found["design"]["position"] == {"kind": "NoPosition"}
     assert 0 <= found["error"]["lower"] <= found["error"]["upper"] <= 0.5
 

@@ -3,6 +3,7 @@ from typing import Any
 import pytest
 
 import anyseq as aq
+from anyseq.construct.methods import METHODS
 from anyseq.errors import CannotApproximate, InvalidArgument
 
 
@@ -12,11 +13,26 @@ def arguments_of(changed: dict[str, Any], **usual: Any) -> dict[str, Any]:
 
 def test_cheapest_first_and_auto_takes_it() -> None:
     plan = aq.plan(aq.Design(3), 1, 0.1, lipschitz=1.0, norm="lp")
-    assert [recipe.method for recipe in plan.recipes] == ["yun", "gather"]
-    sizes = [recipe.shape.parameters for recipe in plan.recipes]
+    assert [recipe.method for recipe in plan.recipes] == [
+        "yun",
+        "boltzmann",
+        "gather",
+        "partition",
+    ]
+    sizes = [recipe.shape.parameters for recipe in plan.recipes[:3]]
     assert sizes == sorted(sizes)
     assert plan.choose("auto") is plan.recipes[0]
-    assert plan.choose("gather") is plan.recipes[1]
+    assert plan.choose("gather") is plan.recipes[2]
+
+
+def test_what_goes_beyond_the_design_is_taken_by_name_only() -> None:
+    plan = aq.plan(aq.Design(2), 1, 0.1, lipschitz=1.0, budget=3000)
+    assert [recipe.method for recipe in plan.recipes] == ["partition"]
+    assert plan.choose("partition") is plan.recipes[0]
+    note = "partition: only by name, since its memory tokens are no part of the design"
+    assert note in str(plan)
+    with pytest.raises(CannotApproximate, match="only by name"):
+        plan.choose("auto")
 
 
 @pytest.mark.parametrize("norm", ["sup", "lp"])
@@ -78,7 +94,7 @@ def test_refusals_say_what_stands_in_the_way(
         with pytest.raises(CannotApproximate, match="no construction meets tol") as caught:
             plan.choose("auto")
         refuted = aq.check(design, norm="lp").universal is False
-        assert len(caught.value.reasons) == 2 + refuted
+        assert len(caught.value.reasons) == len(METHODS) + refuted
         assert ("not every f can be expressed" in caught.value.reasons[0]) == refuted
 
 

@@ -17,6 +17,14 @@ CASES = {
     "gather": (FUNCTIONS["attention"], aq.Design(2), "gather"),
     "yun, theorem 3": (FUNCTIONS["sort"], aq.Design(2), "yun"),
     "yun, theorem 2": (FUNCTIONS["plus-mean"], aq.Design(2, position=aq.NoPosition()), "yun"),
+    "sum": (FUNCTIONS["plus-mean"], aq.Design(2, position=aq.NoPosition()), "sum"),
+    "boltzmann": (FUNCTIONS["sort"], aq.Design(2), "boltzmann"),
+    "boltzmann, no positions": (
+        FUNCTIONS["plus-mean"],
+        aq.Design(2, position=aq.NoPosition()),
+        "boltzmann",
+    ),
+    "partition": (FUNCTIONS["attention"], aq.Design(2), "partition"),
 }
 
 

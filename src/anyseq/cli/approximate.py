@@ -52,7 +52,7 @@ def approximate(
     p
         The exponent of lp.
     method
-        gather, yun or auto.
+        gather, sum, boltzmann, partition, yun or auto.
     position
         absolute or none.
     budget

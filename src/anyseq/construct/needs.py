@@ -43,8 +43,7 @@ def no_positions(design: Design) -> None:
     """Tokens that are told apart by their content alone."""
     if not isinstance(design.position, NoPosition):
         raise CannotApproximate(
-            "it is for functions that commute with permutations of the tokens; a design says so by "
-            "position=NoPosition()"
+            "it serves f that commute with permutations: take position=NoPosition()"
         )
 
 

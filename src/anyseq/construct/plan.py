@@ -44,6 +44,7 @@ class Plan:
         reasons += [
             f"{recipe.method}: only by name, {BY_NAME_ONLY[recipe.method]}"
             for recipe in self.recipes
+            if method == "auto"
         ]
         from anyseq.verdicts import check  # slow to load, and only a refusal needs it
 

@@ -15,6 +15,8 @@ from __future__ import annotations
 
 from itertools import count, product
 
+from anyseq.errors import ConstructionFault
+
 
 def largest_weight(cells: int, size: int) -> int:
     """No weight of `separating_weights` is larger."""
@@ -49,26 +51,27 @@ def _prime_at_least(least: int) -> int:
 def _logarithms(prime: int, degree: int) -> list[int]:
     """log_θ(θ + c) for c = 0, ..., q-1, in the field of q^h elements, h >= 2.
 
-    θ^h = Σ_i a_i θ^i: coefficients a are tried until the powers of θ run through all q^h - 1
-    elements but 0; then θ generates the field.
+    Coefficients a of θ^h = Σ_i a_i θ^i are tried until the powers of θ come back to 1 only after
+    all q^h - 1 elements but 0: then it is a field, and θ generates it. The norm of a generator,
+    (-1)^(h-1) a_0, generates the field of q elements, which leaves few a_0 to try.
     """
-    order = prime**degree - 1
+    norms = (a for a in range(1, prime) if _generates((-1) ** (degree - 1) * a, prime))
     one = (1, *(0,) * (degree - 1))
-    for relation in product(range(prime), repeat=degree):
+    for relation in product(norms, *(range(prime),) * (degree - 1)):
         logarithms = [0] * prime
-        power = one
-        for exponent in range(order):
-            if power == one and exponent:
-                break
+        power, exponent = one, 0
+        while exponent == 0 or power != one:
             if power[1] == 1 and not any(power[2:]):
                 logarithms[power[0]] = exponent
             top = power[-1]
-            power = tuple(
-                (low + top * a) % prime for low, a in zip((0, *power[:-1]), relation, strict=True)
-            )
-            if not any(power):
-                break
-        else:
-            if power == one:
-                return logarithms
-    raise AssertionError("every finite field has a generator")
+            shifted = (0, *power[:-1])
+            power = tuple((low + top * a) % prime for low, a in zip(shifted, relation, strict=True))
+            exponent += 1
+        if exponent == prime**degree - 1:
+            return logarithms
+    raise ConstructionFault(f"no generator found for the field of {prime}^{degree} elements")
+
+
+def _generates(number: int, prime: int) -> bool:
+    """Whether the powers of a number are all of 1, ..., q-1."""
+    return len({pow(number, exponent, prime) for exponent in range(prime - 1)}) == prime - 1

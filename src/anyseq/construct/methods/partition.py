@@ -49,10 +49,11 @@ from anyseq.nn import Stack
 
 NAME = "partition"
 
-_LOG2_MOST_CENTRES = 24
+_LOG2_MOST_CENTRES = 20  # sums over more would round too much
 _MOST_AXES = 8  # the look-up sums over 2^D centres
 _LEAST_SHARPNESS = 64.0
 _MOST_ROUNDING = 5e-10  # of T, where |f| <= 1: blocks and look-up must agree to 1e-9
+_MOST_SCORE_ROUNDING = 2.0**-10
 
 
 def recipe(ask: Ask) -> PartitionRecipe:
@@ -77,7 +78,7 @@ def recipe(ask: Ask) -> PartitionRecipe:
                 f"it needs δ <= 2^-{log_steps}, where its outputs round by {found.rounding:.2g} in "
                 "float64"
             )
-        while found.rounding <= _most_rounding(ask):
+        while found.rounding <= _most_rounding(ask) and found.score_rounding < _MOST_SCORE_ROUNDING:
             if combine(found.terms, ask.norm, ask.p) <= ask.tol:
                 return found
             found = replace(found, sharpness=2 * found.sharpness)
