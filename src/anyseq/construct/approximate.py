@@ -46,8 +46,9 @@ def approximate(
     f: (batch, tokens, features) -> (batch, tokens, out_features), vectorised, torch float64.
     tol: sup norm: the largest entry of |f - T|; norm="lp": (∫ Σ|f - T|^p dx)^(1/p).
     method: "gather" (sup norm), "sum" (sup norm, no positions), "boltzmann" (L^p, one softmax
-        head), "yun" (L^p, the literal Theorems 2 and 3), "partition" (sup norm; with a memory, which is no
-        part of the design), or "auto", of the others the one with the fewest parameters.
+        head), "yun" (L^p, the literal Theorems 2 and 3), "partition" (sup norm; with a memory,
+        which is no part of the design), or "auto", of the others the one with the fewest
+        parameters.
     lipschitz: L with |f(x)-f(y)| <= L max|x-y|, entry by entry. With it the error is proved;
         without it L is estimated from samples and `error.upper` is None.
     budget: the most parameters allowed, 10^8 unless given.

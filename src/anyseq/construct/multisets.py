@@ -11,6 +11,7 @@ C(v + n - 1, n), so those with last element v follow them, in the order of their
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import torch
 
@@ -39,11 +40,17 @@ def multisets(cells: int, size: int) -> torch.Tensor:
 
 def number(ascending: torch.Tensor, cells: int) -> torch.Tensor:
     """(..., n) -> (...): the number of each multiset."""
-    total = torch.zeros(ascending.shape[:-1], dtype=torch.int64)
-    for place in range(ascending.shape[-1]):
-        table = torch.tensor([math.comb(cell + place, place + 1) for cell in range(cells)])
-        total += table[ascending[..., place]]
-    return total
+    size = ascending.shape[-1]
+    return _binomials(cells, size)[torch.arange(size), ascending].sum(-1)
+
+
+@lru_cache(maxsize=8)
+def _binomials(cells: int, size: int) -> torch.Tensor:
+    """(n, M): C(a + r - 1, r) for r = 1, ..., n; each row is the running sum of the one before."""
+    rows = [torch.arange(cells)]
+    for _ in range(size - 1):
+        rows.append(rows[-1].cumsum(0))
+    return torch.stack(rows)
 
 
 def first_equals(ascending: torch.Tensor) -> torch.Tensor:

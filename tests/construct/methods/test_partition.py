@@ -107,7 +107,10 @@ def test_rounding_stays_within_its_term() -> None:
         context.prec = 50
         for entries, outputs in zip(x.flatten(1).tolist(), found, strict=True):
             query = [*map(Decimal, entries), Decimal(1)]
-            scores = [sum((q * Decimal(k) for q, k in zip(query, row, strict=True)), Decimal(0)) for row in keys]
+            scores = [
+                sum((q * Decimal(k) for q, k in zip(query, row, strict=True)), Decimal(0))
+                for row in keys
+            ]
             top = max(scores)
             weights = [(score - top).exp() for score in scores]
             total = sum(weights, Decimal(0))

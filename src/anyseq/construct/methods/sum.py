@@ -153,13 +153,13 @@ class SumRecipe:
 
     @property
     def _rounding(self) -> float:
-        """What T may lose where |f| <= 1: each weight rounds three times, each product and sum
-        once."""
-        return 8 * self.shifts * UNIT_ROUNDOFF
+        """What T may lose: each weight rounds three times, each product and sum once. Below 2^-960
+        underflow would count, so take that."""
+        return 8 * self.shifts * UNIT_ROUNDOFF * max(self.ask.bound, 2.0**-960)
 
     @property
     def pointwise(self) -> float:
-        return self.ask.lipschitz * self._off_centre + self.ask.bound * self._rounding
+        return self.ask.lipschitz * self._off_centre + self._rounding
 
     @cached_property
     def terms(self) -> tuple[Term, ...]:
@@ -176,7 +176,7 @@ class SumRecipe:
             ),
             Term(
                 "rounding",
-                factor * ask.bound * self._rounding,
+                factor * self._rounding,
                 "cells",
                 "float64, in the weights of the grids and the sum over them",
             ),
