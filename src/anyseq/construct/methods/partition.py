@@ -127,11 +127,13 @@ class PartitionRecipe:
 
     @property
     def rounding(self) -> float:
-        """A bound for |computed T - T|, for the blocks and for the look-up, which rounds less. Below
-        2^-960 underflow would count, so take that."""
+        """A bound for |computed T - T|, for the blocks and for the look-up, which rounds less.
+
+        Below 2^-960 underflow would count, so take that for the largest |f|.
+        """
         weights = math.expm1(2 * self.score_rounding + 16 * UNIT_ROUNDOFF)
-        sums = (2 * self.cells + 64) * UNIT_ROUNDOFF
-        return weights * 2 * self.ask.lipschitz / self.steps + sums * max(self.ask.bound, 2.0**-960)
+        sums = (2 * self.cells + 64) * UNIT_ROUNDOFF * max(self.ask.bound, 2.0**-960)
+        return weights * 2 * self.ask.lipschitz / self.steps + sums
 
     @property
     def pointwise(self) -> float:
