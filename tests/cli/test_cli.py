@@ -62,6 +62,21 @@ def test_approximate_and_show(capsys: pytest.CaptureFixture[str], tmp_path: Path
     assert "exists already" in err
 
 
+@pytest.mark.parametrize(
+    ("method", "position"), [("sum", "none"), ("boltzmann", "none"), ("partition", "absolute")]
+)
+def test_methods_are_known_by_name(
+    capsys: pytest.CaptureFixture[str], method: str, position: str
+) -> None:
+    code, out, _ = run(
+        capsys, "approximate", "--function", "plus-mean", "--tokens", "2", "--tol", "0.5",
+        "--position", position, "--norm", "lp", "--method", method,
+    )  # fmt: skip
+    assert code == 0
+    assert f'Approximation by method "{method}", certified' in out
+    assert max(map(len, out.splitlines())) <= 80
+
+
 def test_approximate_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(
         capsys, "approximate", "--function", "plus-mean", "--tokens", "2", "--tol", "0.5",
@@ -69,7 +84,7 @@ def test_approximate_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     )  # fmt: skip
     found = json.loads(out)
     assert code == 0
-    assert found["method"] == "yun"
+    assert found["method"] == "boltzmann"
     assert found["design"]["position"] == {"kind": "NoPosition"}
     assert 0 <= found["error"]["lower"] <= found["error"]["upper"] <= 0.5
 

@@ -117,7 +117,13 @@ def test_a_grid_too_coarse_for_what_was_seen_is_refined() -> None:
 def test_theorem_2_says_what_it_assumes_and_what_it_maps_to_zero() -> None:
     design = aq.Design(2, position=aq.NoPosition())
     result = aq.approximate(
-        FUNCTIONS["plus-mean"], design, features=1, tol=0.5, norm="lp", lipschitz=2.0
+        FUNCTIONS["plus-mean"],
+        design,
+        features=1,
+        tol=0.5,
+        norm="lp",
+        lipschitz=2.0,
+        method="yun",
     )
     assert any("commutes with permutations" in text for text in result.error.assumes)
     assert "two tokens in one cell" in repr(result)
@@ -258,7 +264,7 @@ def test_progress_is_reported_in_order() -> None:
         ({"tol": float("nan")}, "tol=nan"),
         ({"norm": "max"}, "norm='max'"),
         ({"p": 0}, "p=0"),
-        ({"method": "magic"}, "method='magic': expected one of 'auto', 'gather', 'yun'"),
+        ({"method": "magic"}, "method='magic': expected one of 'auto', "),
         ({"lipschitz": -1}, "lipschitz=-1"),
         ({"budget": 0}, "budget=0"),
         ({"seed": "x"}, "seed='x'"),

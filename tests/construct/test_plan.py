@@ -13,11 +13,27 @@ def arguments_of(changed: dict[str, Any], **usual: Any) -> dict[str, Any]:
 
 def test_cheapest_first_and_auto_takes_it() -> None:
     plan = aq.plan(aq.Design(3), 1, 0.1, lipschitz=1.0, norm="lp")
-    assert [recipe.method for recipe in plan.recipes] == ["yun", "gather", "fit"]
-    sizes = [recipe.shape.parameters for recipe in plan.recipes if recipe.terms]
+    assert [recipe.method for recipe in plan.recipes] == [
+        "yun",
+        "boltzmann",
+        "gather",
+        "partition",
+        "fit",
+    ]
+    sizes = [recipe.shape.parameters for recipe in plan.recipes[:3]]
     assert sizes == sorted(sizes)
     assert plan.choose("auto") is plan.recipes[0]
-    assert plan.choose("gather") is plan.recipes[1]
+    assert plan.choose("gather") is plan.recipes[2]
+
+
+def test_what_goes_beyond_the_design_is_taken_by_name_only() -> None:
+    plan = aq.plan(aq.Design(2), 1, 0.1, lipschitz=1.0, budget=3000)
+    assert [recipe.method for recipe in plan.recipes] == ["partition"]
+    assert plan.choose("partition") is plan.recipes[0]
+    note = "partition: only by name, since its memory tokens are no part of the design"
+    assert note in str(plan)
+    with pytest.raises(CannotApproximate, match="only by name"):
+        plan.choose("auto")
 
 
 @pytest.mark.parametrize("norm", ["sup", "lp"])

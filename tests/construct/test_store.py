@@ -18,6 +18,14 @@ CASES = {
     "yun, theorem 3": (FUNCTIONS["sort"], aq.Design(2), "yun"),
     "fit": (FUNCTIONS["waves"], aq.Design(2), "fit"),
     "yun, theorem 2": (FUNCTIONS["plus-mean"], aq.Design(2, position=aq.NoPosition()), "yun"),
+    "sum": (FUNCTIONS["plus-mean"], aq.Design(2, position=aq.NoPosition()), "sum"),
+    "boltzmann": (FUNCTIONS["sort"], aq.Design(2), "boltzmann"),
+    "boltzmann, no positions": (
+        FUNCTIONS["plus-mean"],
+        aq.Design(2, position=aq.NoPosition()),
+        "boltzmann",
+    ),
+    "partition": (FUNCTIONS["attention"], aq.Design(2), "partition"),
 }
 
 

@@ -57,7 +57,7 @@ def approximate(
     p
         The exponent of lp.
     method
-        gather, yun, fit or auto.
+        gather, sum, boltzmann, partition, yun, fit or auto.
     position
         absolute or none.
     budget

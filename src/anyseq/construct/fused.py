@@ -11,6 +11,8 @@ from typing import Any, ClassVar, Protocol
 
 import torch
 
+from anyseq.construct.fused_cells import Quantised, ShiftedGrids
+from anyseq.construct.fused_soft import SoftTable
 from anyseq.construct.lattice import strides
 from anyseq.construct.relu_net import FittedNet
 from anyseq.errors import FileProblem
@@ -124,7 +126,10 @@ class CellTable:
         }
 
 
-_KINDS: dict[str, type[Fused]] = {form.kind: form for form in (KuhnTable, CellTable, FittedNet)}
+_KINDS: dict[str, type[Fused]] = {
+    form.kind: form
+    for form in (KuhnTable, CellTable, Quantised, ShiftedGrids, SoftTable, FittedNet)
+}
 
 
 def fused_from(facts: Mapping[str, Any], tensors: Mapping[str, torch.Tensor]) -> Fused:

@@ -8,6 +8,7 @@ from anyseq.construct.ask import Ask
 from anyseq.design import Design
 from anyseq.errors import CannotApproximate
 from anyseq.patterns import Full
+from anyseq.positions import Absolute, NoPosition
 from anyseq.probability import Softmax
 
 
@@ -43,3 +44,23 @@ def lipschitz(ask: Ask) -> float:
             "do"
         )
     return ask.lipschitz
+
+
+def absolute_positions(design: Design) -> None:
+    """Positions at the input."""
+    if not isinstance(design.position, Absolute):
+        raise CannotApproximate("it needs absolute positions, to know which token is which")
+
+
+def no_positions(design: Design) -> None:
+    """Tokens that are told apart by their content alone."""
+    if not isinstance(design.position, NoPosition):
+        raise CannotApproximate(
+            "it serves f that commute with permutations: take position=NoPosition()"
+        )
+
+
+def absolute_positions_or_none(design: Design) -> None:
+    """Nothing about positions inside attention."""
+    if not isinstance(design.position, (Absolute, NoPosition)):
+        raise CannotApproximate("it needs absolute positions, or none")

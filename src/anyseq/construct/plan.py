@@ -8,7 +8,7 @@ from typing import Any
 from anyseq.base import at_least_one, one_of, positive, table
 from anyseq.construct.ask import Ask, Recipe
 from anyseq.construct.error import MEAN, NORMS, SUP, combine, norm_name
-from anyseq.construct.methods import METHODS
+from anyseq.construct.methods import BY_NAME_ONLY, METHODS
 from anyseq.construct.methods.fit import FitRecipe
 from anyseq.construct.smooth import Lipschitz, Smoothness, given, size
 from anyseq.design import Design
@@ -27,7 +27,8 @@ class Plan:
     """The candidates for one question, with their sizes, and why other methods are out.
 
     `recipes` fit the budget. Those with a proof meet the tolerance and come first, cheapest (fewest
-    parameters) first; those without may meet it. `refused` maps the other methods to the reason.
+    parameters) first, after them those that "auto" does not take; those without a proof may meet
+    it. `refused` maps the other methods to the reason.
     """
 
     ask: Ask
@@ -39,13 +40,19 @@ class Plan:
         """The recipe of a method, or for "auto" the cheapest with a proof; if there is none, one
         without, unless `proved` asks for a proof."""
         for recipe in self.recipes:
-            if recipe.method == method or (method == "auto" and (recipe.terms or not proved)):
+            if recipe.method == method or (
+                method == "auto"
+                and recipe.method not in BY_NAME_ONLY
+                and (recipe.terms or not proved)
+            ):
                 return recipe
         reasons = [
             f"{name}: {why}" for name, why in self.refused.items() if method in ("auto", name)
         ]
         reasons += [
-            f"{recipe.method}: nothing is proved of its error; ask for it by name, "
+            f"{recipe.method}: only by name, {BY_NAME_ONLY[recipe.method]}"
+            if recipe.method in BY_NAME_ONLY
+            else f"{recipe.method}: nothing is proved of its error; ask for it by name, "
             f'method="{recipe.method}"'
             for recipe in self.recipes
             if method == "auto"
@@ -112,6 +119,11 @@ class Plan:
             notes.append(
                 "sampled: not proved, so last; the error is measured on random inputs once built"
             )
+        notes += [
+            f"{recipe.method}: only by name, {BY_NAME_ONLY[recipe.method]}"
+            for recipe in self.recipes
+            if recipe.method in BY_NAME_ONLY
+        ]
         return "\n".join([head, *([body] if self.recipes else []), *notes])
 
     __repr__ = __str__
@@ -180,7 +192,13 @@ def make_plan(ask: Ask, budget: int) -> Plan:
             refused[name] = str(refusal)
         else:
             recipes.append(recipe)
-    recipes.sort(key=lambda recipe: (not recipe.terms, recipe.shape.parameters))
+    recipes.sort(
+        key=lambda recipe: (
+            not recipe.terms,
+            recipe.method in BY_NAME_ONLY,
+            recipe.shape.parameters,
+        )
+    )
     return Plan(ask, budget, tuple(recipes), refused)
 
 

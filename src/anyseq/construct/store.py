@@ -12,6 +12,7 @@ from anyseq.base import non_negative, one_of, read_folder, write_folder
 from anyseq.construct.certificate import Certificate
 from anyseq.construct.error import NORMS, ErrorReport, Term
 from anyseq.construct.fused import Fused, fused_from
+from anyseq.construct.memory import restore
 from anyseq.construct.result import Approximation, Facts
 from anyseq.design import Design
 from anyseq.errors import FileProblem, InvalidArgument
@@ -73,8 +74,8 @@ def load(folder: str | Path) -> Approximation:
 
 def _restore(facts: dict[str, Any], groups: dict[str, dict[str, torch.Tensor]]) -> Approximation:
     design = Design.from_dict(facts["design"])
-    shape = StackShape(**facts["shape"])
-    model = Stack(design, shape, groups["weights"])
+    model = restore(design, facts["shape"], groups["weights"])
+    shape = model.shape
     fused = fused_from(facts["fused"], groups["fused"])
     if design.tokens != shape.tokens:
         raise InvalidArgument(f"a design of {design.tokens} tokens, a network of {shape.tokens}")

@@ -1,8 +1,10 @@
 """Gadgets: small pure functions that return layers, each with the argument why it is right."""
 
+from anyseq.construct.gadgets.clear import clear
 from anyseq.construct.gadgets.clip import clip, clip_layers
 from anyseq.construct.gadgets.clipped_selector import select_clipped
 from anyseq.construct.gadgets.erase import erase, erase_layers
+from anyseq.construct.gadgets.fill import fill
 from anyseq.construct.gadgets.interpolator import Wiring, interpolate, interpolator_layers
 from anyseq.construct.gadgets.quantise import (
     banish,
@@ -16,15 +18,19 @@ from anyseq.construct.gadgets.selector import select
 from anyseq.construct.gadgets.shift import global_shift, selective_shifts
 from anyseq.construct.gadgets.tournament import tournament
 from anyseq.construct.gadgets.value_map import value_map, written
+from anyseq.construct.gadgets.windows import Room, windows
 
 __all__ = [
+    "Room",
     "Wiring",
     "banish",
     "banish_ramp",
+    "clear",
     "clip",
     "clip_layers",
     "erase",
     "erase_layers",
+    "fill",
     "global_shift",
     "interpolate",
     "interpolator_layers",
@@ -38,5 +44,6 @@ __all__ = [
     "selective_shifts",
     "tournament",
     "value_map",
+    "windows",
     "written",
 ]

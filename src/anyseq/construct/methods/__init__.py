@@ -3,12 +3,19 @@
 from collections.abc import Callable
 
 from anyseq.construct.ask import Ask, Recipe
-from anyseq.construct.methods import fit, gather, yun
+from anyseq.construct.methods import boltzmann, fit, gather, partition, yun
+from anyseq.construct.methods import sum as sums
 
 METHODS: dict[str, Callable[[Ask], Recipe]] = {
+    boltzmann.NAME: boltzmann.recipe,
     gather.NAME: gather.recipe,
+    partition.NAME: partition.recipe,
+    sums.NAME: sums.recipe,
     yun.NAME: yun.recipe,
     fit.NAME: fit.recipe,
 }
 
-__all__ = ["METHODS"]
+BY_NAME_ONLY = {partition.NAME: "since its memory tokens are no part of the design"}
+"""Methods that "auto" does not take, and why."""
+
+__all__ = ["BY_NAME_ONLY", "METHODS"]

@@ -1,0 +1,330 @@
+"""Method "boltzmann": one softmax head as contextual mapping, after Kajitsuka and Sato (2024).
+
+L^p. Feed-forward layers number the token's cell, one head of size 1 looks at the sequence, and
+windows look f up. Positions are optional: with them token j adds jM to its number, and every f is
+served; without, those that commute with permutations.
+
+Let a_1, ..., a_n be the numbers of the tokens, integers in [0, A], and P a power of two above A.
+The head has the constant query 1/P and the number as key and as value. So everybody receives the
+*Boltzmann mean*
+
+    B = Σ_j a_j q^(a_j) / Σ_j q^(a_j),    q = e^(1/P).
+
+It separates multisets {a_j}, equal numbers included: with p(x) = Σ_j x^(a_j), B = q p'(q)/p(q). If
+two multisets had the same B then p' r - p r' = 0 at q. q is transcendental (Lindemann), and the
+coefficients are integers, so p'r = pr' everywhere, r = c·p, and c = 1 since p(1) = r(1) = n. (The
+paper takes a sharp query instead, for which gaps are as small as e^-A; here they are as small as
+those of as many random numbers.)
+
+The key B + P a_i names the token's own number too. The gap between keys is not guessed: all are
+computed, in float64, and the windows are made from the smallest difference g that is found. Scores
+a_j/P are exact. Weights of softmax err by a few units u = 2^-53 (64 are allowed for), so a computed
+key by at most u(P² + 64(n+4)P), in the network as in the list. If twice that is at most g/8, keys
+fall into their windows, which are g/4 wide on each side, and miss all others, which end g/2 from
+their keys.
+
+Off the ramps T is f at the centres of the cells, without any rounding. On them a number is no
+number, but windows do not overlap, so |T| stays below the largest |f|: no clip is needed.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cache, cached_property
+
+import torch
+
+from anyseq.base import EXACT_BITS, Progress, power_of_two_at_least
+from anyseq.construct import needs
+from anyseq.construct.ask import Ask, Construction
+from anyseq.construct.error import SUP, Term, combine
+from anyseq.construct.fused_cells import Quantised
+from anyseq.construct.gadgets import Room, clear, narrowest_ramp, windows
+from anyseq.construct.gadgets.blank import blank_attention
+from anyseq.construct.lattice import lattice
+from anyseq.construct.multisets import count, first_equals, log2_count, multisets
+from anyseq.construct.target import Target
+from anyseq.errors import CannotApproximate, ConstructionFault
+from anyseq.nn import Layers, Stack, StackShape
+from anyseq.positions import Absolute
+
+NAME = "boltzmann"
+
+_LOG2_MOST_KEYS = 20  # a plan computes all keys
+
+
+def recipe(ask: Ask) -> BoltzmannRecipe:
+    """The coarsest grid that meets the tolerance."""
+    needs.dense_softmax(ask.design)
+    needs.plain_blocks(ask.design)
+    needs.absolute_positions_or_none(ask.design)
+    needs.lipschitz(ask)
+    if ask.norm == SUP:
+        raise CannotApproximate("its guarantee is in L^p only; ask for the norm 'lp'")
+    log_steps = max(1, ask.least_log_steps)
+    while True:
+        found = BoltzmannRecipe(ask, log_steps)
+        if found.log2_keys > _LOG2_MOST_KEYS:
+            raise CannotApproximate(
+                f"it needs δ <= 2^-{log_steps}: over 2^{int(found.log2_keys)} keys"
+            )
+        if combine(found.terms, ask.norm, ask.p) <= ask.tol:
+            break
+        log_steps += 1
+    if found.id_bits > EXACT_BITS:
+        raise CannotApproximate(
+            f"it needs δ <= 2^-{log_steps}, where keys are only {found.gap:.2g} apart: "
+            f"{found.id_bits} bits, and float64 holds {EXACT_BITS}"
+        )
+    return found
+
+
+@dataclass(frozen=True)
+class BoltzmannRecipe:
+    """The network for one grid step δ = 2^-log_steps."""
+
+    ask: Ask
+    log_steps: int
+    method: str = NAME
+
+    @property
+    def steps(self) -> int:
+        """1/δ."""
+        return int(2**self.log_steps)
+
+    @property
+    def token_cells(self) -> int:
+        """M."""
+        return int(self.steps**self.ask.features)
+
+    @property
+    def positions(self) -> bool:
+        """Whether tokens carry their position."""
+        return isinstance(self.ask.design.position, Absolute)
+
+    @property
+    def ramp(self) -> float:
+        """γ: as narrow as float64 allows, since ramps cost measure and width gains nothing."""
+        return narrowest_ramp(1.0)
+
+    @property
+    def log2_keys(self) -> float:
+        """log2 of the number of keys, or more than is allowed."""
+        tokens, log2_cells = self.ask.design.tokens, self.log_steps * self.ask.features
+        if self.positions or log2_cells > _LOG2_MOST_KEYS:
+            return tokens * log2_cells + math.log2(tokens)
+        return log2_cells + log2_count(self.token_cells, tokens - 1)
+
+    @property
+    def cells(self) -> int:
+        tokens = self.ask.design.tokens
+        return self.token_cells**tokens if self.positions else count(self.token_cells, tokens)
+
+    @property
+    def keys(self) -> int:
+        """How many (own number, numbers of all) there are."""
+        tokens = self.ask.design.tokens
+        if self.positions:
+            return int(tokens * self.token_cells**tokens)
+        return self.token_cells * count(self.token_cells, tokens - 1)
+
+    @property
+    def scale(self) -> float:
+        """P."""
+        tokens = self.ask.design.tokens
+        return scale_of(tokens, self.token_cells, self.positions)
+
+    @cached_property
+    def gap(self) -> float:
+        """The smallest difference between two keys, computed."""
+        return least_gap(self.ask.design.tokens, self.token_cells, self.positions)
+
+    @property
+    def id_bits(self) -> int:
+        """log2 of the range of the keys, rounding errors counted in, in units of g/16."""
+        reach = self.scale * (self.scale + 64 * (self.ask.design.tokens + 4))
+        return math.ceil(math.log2(16 * reach / self.gap)) if self.gap > 0 else 2 * EXACT_BITS
+
+    @property
+    def pointwise(self) -> float:
+        return self.ask.lipschitz / self.steps / 2
+
+    @property
+    def exceptional(self) -> float:
+        share = self.ramp * (self.steps - 1)
+        return -math.expm1(self.ask.axes * math.log1p(-share))
+
+    @cached_property
+    def terms(self) -> tuple[Term, ...]:
+        ask = self.ask
+        share = ask.spread * (ask.axes / (ask.axes + ask.p)) ** (1 / ask.p)
+        return (
+            Term(
+                "cells",
+                ask.lipschitz / self.steps / 2 * share,
+                "cells",
+                f"L δ/2 (n·d_out·D/(D+p))^(1/p): f against its value at the cell's centre, "
+                f"L = {ask.lipschitz:g}, δ = 2^-{self.log_steps}",
+            ),
+            Term(
+                "ramps",
+                self.exceptional ** (1 / ask.p) * ask.spread * 2 * ask.bound,
+                "ramps",
+                f"inputs within γ = 2^{round(math.log2(self.ramp))} of a cell's upper end, measure "
+                f"{self.exceptional:.2g}, where |T| <= max|f|",
+            ),
+        )
+
+    @cached_property
+    def room(self) -> Room:
+        """The chunk that needs the fewest parameters."""
+        longest = self.keys.bit_length()
+        return min(
+            (self._room(2**log_chunk) for log_chunk in range(longest)),
+            key=lambda room: self._shape(room).parameters,
+        )
+
+    # Features: input/output | number | key | nodes.
+    @property
+    def _number_at(self) -> int:
+        return max(self.ask.features, self.ask.out_features)
+
+    def _room(self, chunk: int) -> Room:
+        nodes_at = self._number_at + 2
+        hidden = max(2 * chunk, 2 * self.ask.features + 1)
+        return Room(width=nodes_at + chunk, hidden=hidden, nodes_at=nodes_at, chunk=chunk)
+
+    @cached_property
+    def shape(self) -> StackShape:
+        return self._shape(self.room)
+
+    def _shape(self, room: Room) -> StackShape:
+        ask = self.ask
+        layers = ask.features * room.layers(self.steps - 1) + 1 + room.layers(self.keys)
+        return StackShape(
+            tokens=ask.design.tokens,
+            in_features=ask.features,
+            out_features=ask.out_features,
+            width=room.width,
+            heads=1,
+            head_dim=1,
+            hidden=room.hidden,
+            layers=layers,
+            attention_layers=1,
+            feedforward_layers=layers,
+            positions=self.positions,
+        )
+
+    def build(self, target: Target, progress: Progress) -> Construction:
+        ask = self.ask
+        cells = _sequences(ask.design.tokens, self.token_cells, self.positions)
+        strides = torch.tensor([self.steps**axis for axis in range(ask.features)])
+        coordinates = cells[:, :, None] // strides % self.steps
+        centres = (coordinates.double() + 0.5) / self.steps
+        values = target(centres, progress, "evaluate f at the cells' centres")
+        numbers, own = _numbers(cells, self.token_cells, self.positions)
+        if not self.positions:  # equal tokens have equal outputs: those of the first
+            values = values.gather(1, first_equals(cells)[:, :, None].expand_as(values))
+        keys = contextual_keys(numbers, self.scale)[own]
+        self._check(keys)
+        return Construction(
+            Quantised(self.steps, self.ramp, self.positions, values),
+            lambda: self._model(keys, values[own]),
+            float(values.abs().max()),
+            {"smallest gap of keys": f"{self.gap:.3g}"},
+        )
+
+    def _check(self, keys: torch.Tensor) -> None:
+        gap = float(keys.sort().values.diff().min())
+        if len(keys) != self.keys or gap < self.gap:
+            raise ConstructionFault(
+                f"{len(keys)} keys, {gap:.3g} apart; expected {self.keys}, {self.gap:.3g} apart"
+            )
+
+    def _model(self, keys: torch.Tensor, values: torch.Tensor) -> Stack:
+        ask, room, number_at = self.ask, self.room, self._number_at
+        ends = torch.arange(1, self.steps).double() / self.steps
+        beyond = torch.full_like(ends, 2.0)
+        runs = [
+            windows(
+                ends,
+                beyond,
+                torch.full_like(ends, self.steps**axis)[:, None],
+                slope=1 / self.ramp,
+                at=axis,
+                into=number_at,
+                room=room,
+            )
+            for axis in range(ask.features)
+        ]
+        runs.append(self._head())
+        runs.append(
+            windows(
+                keys - self.gap / 4,
+                keys + self.gap / 4,
+                values,
+                slope=power_of_two_at_least(4 / self.gap),
+                at=number_at + 1,
+                into=0,
+                room=room,
+            )
+        )
+        position = torch.zeros(ask.design.tokens, room.width, dtype=torch.float64)
+        position[:, number_at] = torch.arange(ask.design.tokens) * float(self.token_cells)
+        return Stack.of(
+            ask.design,
+            runs,
+            in_features=ask.features,
+            out_features=ask.out_features,
+            position=position if self.positions else None,
+        )
+
+    def _head(self) -> Layers:
+        """The key becomes B, then B + P·number; the inputs and the number are cleared."""
+        room, number_at = self.room, self._number_at
+        attention = blank_attention(1, heads=1, size=1, width=room.width)
+        attention.q_bias[0, 0] = 1 / self.scale
+        attention.k_weight[0, 0, number_at] = 1.0
+        attention.v_weight[0, 0, number_at] = 1.0
+        attention.o_weight[0, number_at + 1, 0] = 1.0
+        feedforward = clear(self.ask.features, at=0, hidden=room.hidden, width=room.width)
+        unit = 2 * self.ask.features
+        feedforward.up_weight[0, unit, number_at] = 1.0
+        feedforward.down_weight[0, number_at, unit] = -1.0
+        feedforward.down_weight[0, number_at + 1, unit] = self.scale
+        return Layers(attention=attention, feedforward=feedforward)
+
+
+def scale_of(tokens: int, cells: int, positions: bool) -> float:
+    """P, a power of two above every number."""
+    return power_of_two_at_least(float(cells * tokens if positions else cells))
+
+
+def contextual_keys(numbers: torch.Tensor, scale: float) -> torch.Tensor:
+    """B + P a_i for every token of sequences of numbers (S, n)."""
+    mean = (torch.softmax(numbers / scale, dim=1) * numbers).sum(1, keepdim=True)
+    return mean + scale * numbers
+
+
+@cache
+def least_gap(tokens: int, cells: int, positions: bool) -> float:
+    """The smallest difference between two keys, over all sequences of the grid."""
+    numbers, own = _numbers(_sequences(tokens, cells, positions), cells, positions)
+    keys = contextual_keys(numbers, scale_of(tokens, cells, positions))[own]
+    return float(keys.sort().values.diff().min())
+
+
+def _sequences(tokens: int, cells: int, positions: bool) -> torch.Tensor:
+    """(S, n) int64: the cells of all sequences, up to order where there are no positions."""
+    return lattice(cells, tokens) if positions else multisets(cells, tokens)
+
+
+def _numbers(
+    cells: torch.Tensor, token_cells: int, positions: bool
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The tokens' numbers (S, n), and which tokens have a key of their own (S, n) bool."""
+    places = torch.arange(cells.shape[1])
+    if positions:
+        return (cells + places * token_cells).double(), torch.ones_like(cells, dtype=torch.bool)
+    return cells.double(), first_equals(cells) == places
