@@ -72,6 +72,8 @@ class CellTable:
     With positions row r of `values` belongs to the sequence of token cells with number r. Without,
     to the increasing sequence with number keys[r], found by binary search; a sequence with equal
     tokens gives 0.
+
+    offsets: what E adds to each token before the quantiser: 0, ..., n-1 in some order, or all 0.
     """
 
     kind: ClassVar[str] = "cells"
@@ -81,6 +83,7 @@ class CellTable:
     positions: bool
     values: torch.Tensor  # (sequences, tokens, out_features)
     keys: torch.Tensor  # (sequences,) int64, increasing
+    offsets: tuple[int, ...]
 
     def covers(self, x: torch.Tensor) -> torch.Tensor:
         cell, rest = self._cells(x)
@@ -105,7 +108,7 @@ class CellTable:
 
         Computed from x + E as the network rounds it.
         """
-        base = torch.arange(x.shape[1], dtype=torch.float64)[:, None] * self.positions
+        base = torch.tensor(self.offsets, dtype=torch.float64)[:, None]
         moved = x + base
         cell = (moved * self.steps).floor()
         return cell - base * self.steps, moved - cell / self.steps
@@ -120,6 +123,7 @@ class CellTable:
             "ramp": self.ramp,
             "end": self.end,
             "positions": self.positions,
+            "offsets": list(self.offsets),
         }
 
 

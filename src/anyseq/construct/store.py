@@ -15,6 +15,7 @@ from anyseq.construct.result import Approximation, Facts
 from anyseq.design import Design
 from anyseq.errors import FileProblem, InvalidArgument
 from anyseq.nn import Stack, StackShape
+from anyseq.positions import NoPosition
 
 _FORMAT = "anyseq.approximation"
 _VERSION = 1
@@ -76,8 +77,9 @@ def _restore(facts: dict[str, Any], groups: dict[str, dict[str, torch.Tensor]]) 
         raise InvalidArgument(
             f"fused form of {facts['fused']['steps']} steps, step {facts['step']}"
         )
-    if facts["fused"].get("positions", shape.positions) is not shape.positions:
-        raise InvalidArgument("fused form and network differ on positions")
+    positions = not isinstance(design.position, NoPosition)
+    if facts["fused"].get("positions", positions) is not positions:
+        raise InvalidArgument("fused form and design differ on positions")
     error = dict(facts["error"])
     report = ErrorReport(
         **error
