@@ -8,8 +8,8 @@ Units and notation as in `anyseq.construct.mapping`; γ as in `anyseq.construct.
   γ(i-1). Where a token has the id g it moves by c(max - min) over the tokens that it sees. When it
   is the turn of γ(i) it has the smallest id of all and sees itself; γ(i-1) has the largest. So
       l'_i = l_i + c (l'_{i-1} - l_i),   l'_1 = l_1,   c = δ^-w,
-  and l'_1 < ... < l'_n. (l_1, ..., l_n) -> l'_n is one-to-one: l'_n = -l_n... modulo c gives l_n,
-  then l'_{n-1}, and so on. No moved id meets a later window, all of which lie below l_1.
+  and l'_1 < ... < l'_n. (l_1, ..., l_n) -> l'_n is one-to-one: modulo c >= C it is l_n, from which
+  l'_{n-1} follows, and so on. No moved id meets a later window, all of which lie below l_1.
 - Then the largest id, L = l'_n, must come to everybody. It sits at γ(n), in every sequence, so s
   layers are enough, where s is what γ(n) needs to reach all (at most the paper's s).
 
@@ -109,9 +109,7 @@ class SparseContextual(ContextualMapping):
         ranges = [(base := (self.tokens - 1) * self.apart, base + above)]
         for place in range(1, self.tokens):
             own, (low, high) = (place - 1) * self.apart, ranges[-1]
-            ranges.append(
-                (own + above + shift * (low - own - above), own + shift * (high - own))
-            )
+            ranges.append((own + above + shift * (low - own - above), own + shift * (high - own)))
         return ranges
 
     @property
@@ -170,13 +168,15 @@ class SparseContextual(ContextualMapping):
         return max(1, min(self._within, around, self._across(self.max_shift)))
 
     def final_ids(self, sequences: torch.Tensor) -> torch.Tensor:
-        """A window with nobody in it does nothing, so each step goes straight to the next window, in
-        each sequence, that holds a token."""
+        """A window with nobody in it does nothing, so each step goes straight to the next window
+        that holds a token, in each sequence."""
         ids = sequences + torch.tensor(self.bases)
         for place in range(1, self.tokens):
             ids = self._swept(ids, place)
         start, spread = self.spread
-        masks = [self.route.masks[late % self.route.period] for late in range(start, start + spread)]
+        masks = [
+            self.route.masks[late % self.route.period] for late in range(start, start + spread)
+        ]
         if not self.carried:
             for mask in masks:
                 ids = ids + self.max_shift * _seen(ids, mask).amax(2)

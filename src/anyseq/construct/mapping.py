@@ -89,7 +89,7 @@ class ContextualMapping(ABC):
         """Different final ids, of sequences that get values, are at least so many units apart."""
 
     def sequences(self) -> torch.Tensor:
-        """(S, n) int64: the cells of the tokens, 0, ..., δ^-d - 1, of every sequence of the grid."""
+        """(S, n) int64: the tokens' cells, 0, ..., δ^-d - 1, in every sequence of the grid."""
         return lattice(self.token_cells, self.tokens)
 
     @abstractmethod

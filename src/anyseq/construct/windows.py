@@ -15,10 +15,15 @@ from anyseq.construct.mapping import ContextualMapping
 
 @dataclass(frozen=True)
 class Windows:
-    """For the ids of `context`, and targets y with u·y <= ceiling."""
+    """For the ids of `context`, and targets with entries up to `bound`."""
 
     context: ContextualMapping
-    ceiling: float
+    bound: float
+
+    @property
+    def ceiling(self) -> float:
+        """No target has a larger u·y."""
+        return self.bound * sum(self.context.digits)
 
     @property
     def step(self) -> float:

@@ -34,94 +34,53 @@ from functools import cached_property
 import torch
 
 from anyseq.base import EXACT_BITS, UNIT_ROUNDOFF, Progress
-from anyseq.construct import needs
 from anyseq.construct.ask import Ask, Construction
 from anyseq.construct.contextual import Contextual
 from anyseq.construct.contextual_sparse import SparseContextual
-from anyseq.construct.error import LP, Term, combine
-from anyseq.construct.fused import CellTable
+from anyseq.construct.error import Term, combine
 from anyseq.construct.gadgets import (
-    CONSTANT,
-    banish,
     banish_ramp,
-    clip,
     clip_layers,
-    deciding_gap,
-    erase,
     erase_layers,
     narrowest_ramp,
-    quantise,
-    rescale,
-    rescaled,
-    value_map,
-    written,
 )
-from anyseq.construct.lattice import strides
 from anyseq.construct.mapping import ShiftLayers
 from anyseq.construct.methods.yun_gain import (
     GainPositions,
-    check_base,
     heads_of,
     inside_shapes,
-    muted,
-    shared_ones,
     shares_gain,
     uses_gain,
 )
-from anyseq.construct.methods.yun_shifts import dense_shifts, sparse_shifts
+from anyseq.construct.methods.yun_needs import check_least_bits, route_through, too_long
+from anyseq.construct.methods.yun_network import build
 from anyseq.construct.route import Route
 from anyseq.construct.target import Target
 from anyseq.construct.windows import Windows
-from anyseq.design import Design
-from anyseq.errors import CannotApproximate, ConstructionFault
-from anyseq.nn import Layers, Stack, StackShape
-from anyseq.patterns import Full
-from anyseq.positions import URPE, Absolute, NoPosition
+from anyseq.nn import StackShape
+from anyseq.positions import NoPosition
 
 NAME = "yun"
 
 
 def recipe(ask: Ask) -> YunRecipe:
     """The coarsest grid that meets the tolerance; the literal network, if it can."""
-    needs.plain_blocks(ask.design)
-    deciding_gap(ask.design.probability)
-    if ask.norm != LP:
-        raise CannotApproximate("its guarantee is in L^p only; ask for the norm 'lp'")
-    route = _route(ask.design)
     log_steps = max(1, ask.least_log_steps)
+    route = route_through(ask, log_steps)
     while True:
+        if route:
+            check_least_bits(ask, log_steps)
         literal = YunRecipe(ask, log_steps, route=route)
         candidates = [literal]
         if isinstance(literal.context, SparseContextual) and literal.context.spread[1] > 1:
             candidates.append(replace(literal, carried=True))
         fitting = [found for found in candidates if found.id_bits <= EXACT_BITS]
         if not fitting:
-            bits = " or ".join(str(found.id_bits) for found in candidates)
-            raise CannotApproximate(
-                f"it needs δ <= 2^-{log_steps}, where ids, for |f| <= {ask.bound:.4g}, take "
-                f"{bits} bits and float64 holds {EXACT_BITS}"
-            )
+            raise too_long(ask, log_steps, " or ".join(str(found.id_bits) for found in candidates))
         for found in fitting:
             if found.cells and combine(found.terms, ask.norm, ask.p) <= ask.tol:
                 return found
         log_steps += 1
-
-
-def _route(design: Design) -> Route | None:
-    """The way through the patterns, None where attention is dense."""
-    position = design.position
-    if isinstance(position, URPE):
-        check_base(position)
-    elif not isinstance(position, (Absolute, NoPosition)):
-        raise CannotApproximate(
-            f"it needs learned absolute positions, URPE or none; no construction of its kind is "
-            f"known for {type(position).__name__}"
-        )
-    if design.cycle == (Full(),):
-        return None
-    if isinstance(position, NoPosition):
-        raise CannotApproximate("without positions it is built for dense attention, Full()")
-    return Route.through(design, heads_of(design))
 
 
 @dataclass(frozen=True)
@@ -171,7 +130,9 @@ class YunRecipe:
         grid = (self.ask.design.tokens, self.ask.features, self.features, self.log_steps)
         if self.route is None:
             return Contextual(*grid, self.positions)
-        first = self.ask.features * self.quantised_cells + (self.gain.size.layers if self.gain else 0)
+        first = self.ask.features * self.quantised_cells + (
+            self.gain.size.layers if self.gain else 0
+        )
         return SparseContextual(*grid, self.route, first, self.carried)
 
     @property
@@ -208,7 +169,7 @@ class YunRecipe:
     @cached_property
     def windows(self) -> Windows:
         """The windows of the value map."""
-        return Windows(self.context, self.ask.bound * sum(self.context.digits))
+        return Windows(self.context, self.ask.bound)
 
     @property
     def id_bits(self) -> int:
@@ -223,8 +184,10 @@ class YunRecipe:
             notes.append(f"{more} features of zeros are added to hold the outputs")
         if self.carried:
             bits = replace(self, carried=False).id_bits
+            beyond = "" if bits > EXACT_BITS else " and round too much"
             notes.append(
-                f"one extra feature carries the largest id: all-max-shift would take {bits} bits"
+                "one extra feature carries the largest id: all-max-shift would take "
+                f"{bits} bits{beyond}"
             )
         if self.gain:
             head = ", and a third head, since layers share the gain" if self.heads > 2 else ""
@@ -338,62 +301,6 @@ class YunRecipe:
             inside=inside_shapes(design),
         )
 
-    def build(self, target: Target, progress: Progress) -> Construction:
-        context, ask, windows = self.context, self.ask, self.windows
-        sequences = context.sequences()
-        progress("check the contextual mapping", 0, len(sequences))
-        ids = context.final_ids(sequences)
-        distinct, gap = context.check(sequences, ids)
-        sequences, ids = sequences[distinct], ids[distinct]
-        if len(sequences) != self.cells:
-            raise ConstructionFault(f"{len(sequences)} sequences, expected {self.cells}")
-        self._check_positions()
-        progress("check the contextual mapping", len(ids), len(ids))
-
-        digit = torch.tensor(self.digits)
-        coordinates = sequences[:, :, None] // digit[: ask.features] % context.steps
-        centres = (coordinates.double() + 0.5) * self.step
-        wanted = torch.zeros(*ids.shape, self.width, dtype=torch.float64)
-        wanted[:, :, : ask.out_features] = target(
-            centres, progress, "evaluate f at the cells' centres"
-        )
-
-        # The token in the network: quantised entries plus E, feature 0 so that u·z is the id.
-        real_ids = (ids + windows.lift).double() * self.step
-        low, high = float(real_ids.min()), float(real_ids.max())
-        current = self.position.repeat(len(ids), 1, 1)
-        current[:, :, : ask.features] += coordinates.double() * self.step
-        others = current[:, :, 1:] @ digit[1:].double()
-        real_ids = rescaled(real_ids, windows.scale)
-        current[:, :, 0] = real_ids - others
-        _check_windows(real_ids, windows)
-
-        values = written(current, wanted)[:, :, : ask.out_features]
-        keys = sequences @ torch.tensor(strides(context.token_cells, ask.design.tokens))
-        fused = CellTable(
-            context.steps, self.ramp, self.end, self.positions, values, keys, context.offsets
-        )
-        bound = float(values.abs().max())
-
-        def model() -> Stack:
-            return self._stack(
-                [
-                    *self._before_values(low, high),
-                    value_map(
-                        ids=real_ids.flatten(),
-                        current=current.flatten(0, 1),
-                        targets=wanted.flatten(0, 1),
-                        half_width=windows.half_width,
-                        digits=self.digits,
-                    ),
-                    clip(features=ask.out_features, width=self.width, bound=bound),
-                ],
-                ask.out_features,
-            )
-
-        largest = float(wanted.abs().max())
-        return Construction(fused, model, largest, {"smallest id gap": f"{gap:,} δ"})
-
     @property
     def position(self) -> torch.Tensor:
         """(n, width): E."""
@@ -401,64 +308,5 @@ class YunRecipe:
         table[:, : self.features] = torch.tensor(self.context.offsets)[:, None]
         return table
 
-    def _stack(self, runs: list[Layers], out_features: int) -> Stack:
-        design, constant, gain = self.ask.design, None, None
-        if self.gain:
-            constant = torch.zeros(self.width, dtype=torch.float64)
-            constant[-1] = CONSTANT
-        if shares_gain(design):
-            gain = self.gain.table if self.gain else shared_ones(design)
-        return Stack.of(
-            design,
-            [*self._positions(), *muted(runs, design)],
-            in_features=self.ask.features,
-            out_features=out_features,
-            position=self.position if self.positions and not self.gain else None,
-            constant=constant,
-            gain=gain,
-        )
-
-    def _positions(self) -> list[Layers]:
-        """The layers in which the gain makes positions."""
-        if not self.gain:
-            return []
-        return self.gain.layers(features=self.features, width=self.width, at=self.width - 1)
-
-    def _check_positions(self) -> None:
-        """What the gain makes of no input must be E, to the bit."""
-        if self.gain:
-            nothing = torch.zeros(1, self.ask.design.tokens, self.ask.features, dtype=torch.float64)
-            with torch.no_grad():
-                made = self._stack([], self.width)(nothing)[0]
-            if not torch.equal(made, self.position):
-                raise ConstructionFault(f"the gain gives positions {made.tolist()}")
-
-    def _before_values(self, low: float, high: float) -> list[Layers]:
-        """All layers from the input, with E, to the value map; good ids lie in [low, high]."""
-        context, features = self.context, self.ask.features
-        step, width, digits = self.step, self.width, self.digits
-        runs = []
-        if not self.positions:
-            # banish rounds at the size of the entries: first make them small
-            runs.append(clip(features=features, width=width, bound=2.0))
-            runs.append(banish(features=features, width=width, depth=self.depth))
-        cells, ramp = self.quantised_cells, self.ramp
-        runs.append(quantise(features=features, width=width, cells=cells, step=step, ramp=ramp))
-        gap, lift = deciding_gap(self.ask.design.probability), self.windows.lift * step
-        if isinstance(context, SparseContextual):
-            runs += sparse_shifts(context, step=step, digits=digits, gap=gap, lift=lift)
-        else:
-            runs += dense_shifts(context, step=step, digits=digits, gap=gap, lift=lift)
-        if not self.positions:
-            slack = (self.depth + 1) * sum(digits)
-            runs.append(erase(low=low, high=high, slack=slack, step=step, digits=digits))
-        runs.append(rescale(scale=self.windows.scale, digits=digits))
-        return runs
-
-
-def _check_windows(ids: torch.Tensor, windows: Windows) -> None:
-    """The windows of the value map must not touch one another, nor any target."""
-    ascending, half_width = ids.flatten().sort().values, windows.half_width
-    touching = (ascending.diff() < 2 * half_width).any()
-    if touching or float(ascending[0]) - half_width < windows.ceiling:
-        raise ConstructionFault(f"value windows of half width {half_width:g} overlap")
+    def build(self, target: Target, progress: Progress) -> Construction:
+        return build(self, target, progress)

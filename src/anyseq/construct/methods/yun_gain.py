@@ -42,8 +42,8 @@ class GainPositions:
                 table = torch.tensor([float(gain) for gain in gains], dtype=torch.float64)
                 return cls(design, turn, table)
         raise CannotApproximate(
-            "its positions come from the gain in one layer, which in these patterns gives tokens "
-            "that see the same offsets the same number"
+            "its positions come from the gain of one layer, which in these patterns cannot give "
+            "every token its number: tokens that see the same offsets look alike"
         )
 
     @property

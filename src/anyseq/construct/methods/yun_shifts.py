@@ -84,8 +84,6 @@ def sparse_shifts(
     )
 
 
-def _taken(
-    context: SparseContextual, step: float, digits: Sequence[int]
-) -> FeedForwardLayers:
+def _taken(context: SparseContextual, step: float, digits: Sequence[int]) -> FeedForwardLayers:
     """What the last token of the route has above the threshold goes into feature w."""
     return take_above(threshold=context.threshold * step, digits=digits, at=context.width)
