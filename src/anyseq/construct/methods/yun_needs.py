@@ -40,9 +40,11 @@ def route_through(ask: Ask, log_steps: int) -> Route | None:
 
 
 def check_least_bits(ask: Ask, log_steps: int) -> None:
-    """Along a route an id is at least c^(n-1)·base·S/2 >= δ^(-2nw)/2: no need to look further."""
-    bits = 2 * ask.design.tokens * max(ask.features, ask.out_features) * log_steps - 1
-    if bits > EXACT_BITS:
+    """Along a route of 2 or more tokens max l'_n >= c^(n-1) base >= δ^-nw, and the shift that comes
+    last multiplies more than a third of it by more than itself: where that is too much already, no
+    route need be looked for."""
+    bits = 2 * ask.design.tokens * max(ask.features, ask.out_features) * log_steps - 2
+    if bits > EXACT_BITS and ask.design.tokens > 1:
         raise too_long(ask, log_steps, f"at least {bits}")
 
 
