@@ -189,6 +189,29 @@ def test_the_error_of_a_whole_approximation_is_proved(tmp_path: Path) -> None:
             assert (again.model(x) - result(x)).abs().max() <= 1e-9
 
 
+@pytest.mark.parametrize("carried", [False, True])
+@pytest.mark.parametrize("position", [aq.Absolute(), aq.URPE()], ids=str)
+@pytest.mark.parametrize("prob_map", ["softmax", "sparsemax"])
+def test_inputs_on_a_ramp_stay_in_the_range(
+    carried: bool, position: aq.Position, prob_map: str
+) -> None:
+    """The term of the ramps rests on |T| <= reach there, whatever the ids become."""
+    for patterns in (aq.Star(1), aq.Strided(2).split()):
+        design = aq.Design(4, patterns, position=position, prob_map=prob_map)
+        found = replace(yun.recipe(ask(design)), carried=carried)
+        made = built(found)
+        x = inputs(found)
+        token = torch.tensor(found.context.offsets, dtype=torch.float64)[:, None]
+        end = ((x + token) / found.step).floor() * found.step + found.step
+        share = torch.tensor([1.0, 0.5, 2.0**-20, 1 - 2.0**-20], dtype=torch.float64).repeat(50)
+        chosen = inputs(found).flip(0) < 0.5
+        chosen[:, 0] = True
+        x = torch.where(chosen, end - found.ramp * share[:, None, None] - token, x)
+        assert not made.fused.covers(x).all()
+        with torch.no_grad():
+            assert made.model()(x).abs().max() <= found.reach
+
+
 def test_the_largest_id_is_carried_where_bits_run_out() -> None:
     design = aq.Design(5, aq.Window(1))
     literal = YunRecipe(ask(design), 2, route=Route.through(design, 2))
