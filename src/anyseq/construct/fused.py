@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Protocol
 import torch
 
 from anyseq.construct.lattice import strides
-from anyseq.errors import FileProblem
+from anyseq.errors import FileProblem, InvalidArgument
 
 
 class Fused(Protocol):
@@ -84,6 +84,12 @@ class CellTable:
     values: torch.Tensor  # (sequences, tokens, out_features)
     keys: torch.Tensor  # (sequences,) int64, increasing
     offsets: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        tokens = self.values.shape[1]
+        object.__setattr__(self, "offsets", tuple(self.offsets))  # JSON has lists only
+        if sorted(self.offsets) != [token * self.positions for token in range(tokens)]:
+            raise InvalidArgument(f"offsets {self.offsets} of {tokens} tokens")
 
     def covers(self, x: torch.Tensor) -> torch.Tensor:
         cell, rest = self._cells(x)

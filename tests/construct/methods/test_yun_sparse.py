@@ -82,6 +82,31 @@ def test_every_map_that_decides(name: str, prob_map: str | aq.ProbMap) -> None:
     check_blocks(yun.recipe(ask(aq.Design(3, patterns, prob_map=prob_map))))
 
 
+@pytest.mark.parametrize("prob_map", ["sparsemax", "entmax15", "hardmax", aq.TopK(1)], ids=str)
+def test_theorem_2_with_every_map_that_decides(prob_map: str | aq.ProbMap) -> None:
+    """Equal tokens share the weight, and are erased; the others are as with softmax."""
+    results = [
+        aq.approximate(
+            aq.functions["plus-mean"],
+            aq.Design(3, position=aq.NoPosition(), prob_map=chosen),
+            features=1,
+            tol=1.3,
+            norm="lp",
+            method="yun",
+            lipschitz=2.0,
+        )
+        for chosen in ("softmax", prob_map)
+    ]
+    x = torch.rand(300, 3, 1, generator=torch.Generator().manual_seed(5), dtype=torch.float64)
+    x[:60] = x[:60, :1]
+    x[60:120, 0] = x[60:120, 2]
+    with torch.no_grad():
+        softmax, other = (result.model(x) for result in results)
+    assert torch.equal(softmax, other)
+    assert (other[:120] == 0).all()
+    assert (results[1](x) - other).abs().max() <= 1e-9
+
+
 @settings(max_examples=40)
 @given(masks(4), st.booleans(), st.sampled_from(["softmax", "sparsemax", "entmax15"]))
 def test_random_masks(cycle: tuple[torch.Tensor, ...], carried: bool, prob_map: str) -> None:
