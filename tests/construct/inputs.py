@@ -31,7 +31,7 @@ def ramps(result: Approximation, count: int, seed: int = 0) -> torch.Tensor:
     assert isinstance(result.fused, CellTable)
     x = random(result, count, seed)
     step, ramp = result.facts.step, result.fused.ramp
-    token = torch.arange(x.shape[1], dtype=torch.float64)[:, None] * result.fused.positions
+    token = torch.tensor(result.fused.offsets, dtype=torch.float64)[:, None]
     end = ((x + token) / step).floor() * step + step
     chosen = random(result, count, seed + 1) < 0.5
     chosen[:, 0, 0] = True

@@ -155,6 +155,8 @@ def test_missing_facts(key: str, tmp_path: Path) -> None:
         (("fused", "steps"), -1),
         (("fused", "ramp"), "x"),
         (("fused", "positions"), False),
+        (("fused", "offsets"), [0, 0]),
+        (("fused", "offsets"), [1.5, 0]),
         (("cells",), 3),
         (("design", "tokens"), 5),
         (("shape", "width"), 2),

@@ -101,6 +101,10 @@ class Recipe(Protocol):
         """The bits that its largest id needs, or None if it has no ids."""
 
     @property
+    def notes(self) -> tuple[str, ...]:
+        """What a person should know about the network, a line each."""
+
+    @property
     def terms(self) -> tuple[Term, ...]:
         """The proved error, itemised; none if nothing is proved."""
 

@@ -1,7 +1,6 @@
 """The contextual mapping of Yun et al. in exact integers: what the attention layers compute.
 
-Units: every id is an integer number of δ = 2^-k. Notation: n tokens, w features (width), of which
-d vary; u = (1, δ^-1, ..., δ^-(w-1)); a token's id is l = u·z.
+Units and notation as in `anyseq.construct.mapping`.
 
 - With positions, token j carries E_j = (j-1)·(1, ..., 1), so the ids of different tokens lie in
   disjoint intervals: base_j + {0, ..., δ^-d - 1} units.
@@ -27,40 +26,24 @@ from functools import cached_property
 
 import torch
 
-from anyseq.construct.lattice import lattice
+from anyseq.construct.mapping import ContextualMapping, ShiftLayers
 from anyseq.errors import ConstructionFault
 
 
 @dataclass(frozen=True)
-class Contextual:
-    """The constants of the mapping for one grid."""
+class Contextual(ContextualMapping):
+    """The constants of the mapping for one grid, with dense attention."""
 
-    tokens: int
-    features: int
-    width: int
-    log_steps: int
     positions: bool
 
     @property
-    def steps(self) -> int:
-        """1/δ."""
-        return 1 << self.log_steps
+    def offsets(self) -> tuple[int, ...]:
+        return tuple(range(self.tokens)) if self.positions else (0,) * self.tokens
 
     @property
-    def token_cells(self) -> int:
-        """How many grid values one token has: δ^-d."""
-        return int(self.steps**self.features)
-
-    @property
-    def digits(self) -> list[int]:
-        """u in integers: (1, δ^-1, ..., δ^-(w-1))."""
-        return [self.steps**feature for feature in range(self.width)]
-
-    @property
-    def bases(self) -> list[int]:
-        """The smallest id of each token, in units: u·E_j / δ."""
-        apart = self.steps * sum(self.digits) if self.positions else 0
-        return [token * apart for token in range(self.tokens)]
+    def size(self) -> ShiftLayers:
+        swept = len(self.windows)
+        return ShiftLayers(swept + 1, swept + 1, 1)
 
     @property
     def windows(self) -> list[int]:
@@ -88,26 +71,21 @@ class Contextual:
 
     @cached_property
     def largest(self) -> int:
-        """The largest final id: l'_n grows with l_n and falls with the others."""
+        # l'_n grows with l_n and falls with the others
         lows = [base + (0 if self.positions else j) for j, base in enumerate(self.bases[:-1])]
         return self._last([*lows, self.bases[-1] + self.token_cells - 1]) * (1 + self.global_shift)
 
     @cached_property
     def lowest(self) -> int:
-        """No token of a sequence that gets values has a smaller final id.
-
-        With positions max >= l_n >= base_n. Without, l'_n is smallest for the n closest ids
-        0, ..., n-1 (moving all ids by a moves l'_n by a).
-        """
+        """With positions max >= l_n >= base_n. Without, l'_n is smallest for the n closest ids
+        0, ..., n-1 (moving all ids by a moves l'_n by a)."""
         if self.positions:
             return self.global_shift * self.bases[-1]
         return self.global_shift * self._last(list(range(self.tokens)))
 
     @cached_property
     def least_gap(self) -> int:
-        """Different final ids, of sequences that get values, are at least so many units apart.
-
-        Within a sequence l'_j - l'_{j-1} = (c-1)(l'_{j-1} - l_j), which is smallest for j = 2:
+        """Within a sequence l'_j - l'_{j-1} = (c-1)(l'_{j-1} - l_j), which is smallest for j = 2:
         l'_1 - l_2 = l_1 + c(l_n - l_1) - l_2. In two sequences l'_n differs by 1 or more, and the
         l' lie in [0, max l'_n]; so ids differ by at least S - max l'_n.
         """
@@ -132,19 +110,13 @@ class Contextual:
         return moved
 
     def sequences(self) -> torch.Tensor:
-        """(S, n) int64: the cells of the tokens, 0, ..., δ^-d - 1, of every sequence of the grid.
-
-        Without positions a sequence stands for all its orders: only the non-decreasing ones.
-        """
-        cells = lattice(self.token_cells, self.tokens)
+        """Without positions a sequence stands for all its orders: only the non-decreasing ones."""
+        cells = super().sequences()
         return cells if self.positions else cells[(cells.diff(dim=1) >= 0).all(1)]
 
     def final_ids(self, sequences: torch.Tensor) -> torch.Tensor:
-        """(S, n) int64: the ids after all shifts, in the order in which the network makes them.
-
-        A window with nobody in it does nothing, so each step goes straight to the next window, in
-        each sequence, that holds a token: also one that was shifted into a later window.
-        """
+        """A window with nobody in it does nothing, so each step goes straight to the next window
+        that holds a token, in each sequence: also one that was shifted into a later window."""
         ids = sequences + torch.tensor(self.bases)
         never = torch.iinfo(torch.int64).max
         window = torch.full((len(ids), 1), -1)
@@ -164,27 +136,13 @@ class Contextual:
         return (ids % apart < self.token_cells) & (ids < apart * self.tokens)
 
     def check(self, sequences: torch.Tensor, ids: torch.Tensor) -> tuple[torch.Tensor, int]:
-        """(distinct, gap): which sequences have values, and the smallest gap between their ids.
-
-        With positions all have. Without, those whose tokens are all different: a sequence with
-        equal tokens must end below all others, where it is told apart and erased.
-        """
-        distinct = torch.ones(len(sequences), dtype=torch.bool)
-        if not self.positions:
-            distinct = (sequences.diff(dim=1) > 0).all(1)
-        good = ids[distinct].flatten().sort().values
-        gap = int(good.diff().min()) if len(good) > 1 else 1
-        if gap < 1:
-            raise ConstructionFault(f"contextual mapping: two tokens share an id in {self}")
-        if gap < self.least_gap:
-            raise ConstructionFault(
-                f"contextual mapping: ids {gap} apart, expected {self.least_gap} in {self}"
-            )
-        if int(good[0]) < self.lowest or int(good[-1]) > self.largest:
-            raise ConstructionFault(
-                f"contextual mapping: ids {int(good[0])} to {int(good[-1])}, expected "
-                f"{self.lowest} to {self.largest} in {self}"
-            )
-        if (ids[~distinct] >= good[0]).any():
+        """With positions all sequences have values. Without, those whose tokens are all different:
+        one with equal tokens must end below all others, where it is told apart and erased."""
+        if self.positions:
+            return super().check(sequences, ids)
+        distinct = (sequences.diff(dim=1) > 0).all(1)
+        good = ids[distinct]
+        self._check_good(good)
+        if (ids[~distinct] >= good.min()).any():
             raise ConstructionFault(f"contextual mapping: equal tokens got a good id in {self}")
-        return distinct, gap
+        return distinct, self._gap(good)

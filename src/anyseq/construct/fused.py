@@ -15,7 +15,7 @@ from anyseq.construct.fused_cells import Quantised, ShiftedGrids
 from anyseq.construct.fused_soft import SoftTable
 from anyseq.construct.lattice import strides
 from anyseq.construct.relu_net import FittedNet
-from anyseq.errors import FileProblem
+from anyseq.errors import FileProblem, InvalidArgument
 
 
 class Fused(Protocol):
@@ -75,6 +75,8 @@ class CellTable:
     With positions row r of `values` belongs to the sequence of token cells with number r. Without,
     to the increasing sequence with number keys[r], found by binary search; a sequence with equal
     tokens gives 0.
+
+    offsets: what E adds to each token before the quantiser: 0, ..., n-1 in some order, or all 0.
     """
 
     kind: ClassVar[str] = "cells"
@@ -84,6 +86,13 @@ class CellTable:
     positions: bool
     values: torch.Tensor  # (sequences, tokens, out_features)
     keys: torch.Tensor  # (sequences,) int64, increasing
+    offsets: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        tokens = self.values.shape[1]
+        object.__setattr__(self, "offsets", tuple(self.offsets))  # JSON has lists only
+        if sorted(self.offsets) != [token * self.positions for token in range(tokens)]:
+            raise InvalidArgument(f"offsets {self.offsets} of {tokens} tokens")
 
     def covers(self, x: torch.Tensor) -> torch.Tensor:
         cell, rest = self._cells(x)
@@ -108,7 +117,7 @@ class CellTable:
 
         Computed from x + E as the network rounds it.
         """
-        base = torch.arange(x.shape[1], dtype=torch.float64)[:, None] * self.positions
+        base = torch.tensor(self.offsets, dtype=torch.float64)[:, None]
         moved = x + base
         cell = (moved * self.steps).floor()
         return cell - base * self.steps, moved - cell / self.steps
@@ -123,6 +132,7 @@ class CellTable:
             "ramp": self.ramp,
             "end": self.end,
             "positions": self.positions,
+            "offsets": list(self.offsets),
         }
 
 

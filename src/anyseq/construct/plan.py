@@ -80,6 +80,7 @@ class Plan:
                 "parameters": recipe.shape.parameters,
                 "cells": recipe.cells,
                 "id_bits": recipe.id_bits,
+                "notes": list(recipe.notes),
                 "fits_float64": True,
                 "error": combine(recipe.terms, self.ask.norm, self.ask.p) if recipe.terms else None,
                 "seconds": _seconds(recipe),
@@ -112,9 +113,7 @@ class Plan:
             ],
         )
         notes = [f"{name}: {why}" for name, why in self.refused.items()]
-        padding = max(0, ask.out_features - ask.features)
-        if padding and any(recipe.method == "yun" for recipe in self.recipes):
-            notes.append(f"yun: {padding} features of zeros are added to hold the outputs")
+        notes += [f"{recipe.method}: {note}" for recipe in self.recipes for note in recipe.notes]
         if any(not recipe.terms for recipe in self.recipes):
             notes.append(
                 "sampled: not proved, so last; the error is measured on random inputs once built"

@@ -17,6 +17,7 @@ from anyseq.construct.result import Approximation, Facts
 from anyseq.design import Design
 from anyseq.errors import FileProblem, InvalidArgument
 from anyseq.nn import Stack, StackShape
+from anyseq.positions import NoPosition
 
 _FORMAT = "anyseq.approximation"
 _VERSION = 1
@@ -80,7 +81,7 @@ def _restore(facts: dict[str, Any], groups: dict[str, dict[str, torch.Tensor]]) 
     if design.tokens != shape.tokens:
         raise InvalidArgument(f"a design of {design.tokens} tokens, a network of {shape.tokens}")
     if facts["cells"]:
-        _check_table(facts, groups["fused"]["values"], shape)
+        _check_table(facts, groups["fused"]["values"], design, shape)
     else:
         _check_net(fused, model)
     _check_types(facts, shape)
@@ -109,7 +110,9 @@ def _restore(facts: dict[str, Any], groups: dict[str, dict[str, torch.Tensor]]) 
     return result
 
 
-def _check_table(facts: dict[str, Any], values: torch.Tensor, shape: StackShape) -> None:
+def _check_table(
+    facts: dict[str, Any], values: torch.Tensor, design: Design, shape: StackShape
+) -> None:
     """The table of a look-up form is as large as the facts say."""
     expected = (facts["cells"], shape.tokens, shape.out_features)
     if tuple(values.shape) != expected or values.dtype != torch.float64:
@@ -121,8 +124,9 @@ def _check_table(facts: dict[str, Any], values: torch.Tensor, shape: StackShape)
         raise InvalidArgument(
             f"fused form of {facts['fused']['steps']} steps, step {facts['step']}"
         )
-    if facts["fused"].get("positions", shape.positions) is not shape.positions:
-        raise InvalidArgument("fused form and network differ on positions")
+    positions = not isinstance(design.position, NoPosition)
+    if facts["fused"].get("positions", positions) is not positions:
+        raise InvalidArgument("fused form and design differ on positions")
 
 
 def _check_net(fused: Fused, model: Stack) -> None:

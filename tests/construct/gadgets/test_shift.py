@@ -2,6 +2,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from anyseq.base import ZERO_WEIGHT_GAP
 from anyseq.construct.contextual import Contextual
 from anyseq.construct.gadgets import global_shift, selective_shifts
 from construct.networks import is_literal, run_blocks
@@ -16,8 +17,15 @@ def shifted_by_attention(context: Contextual, sequences: torch.Tensor) -> torch.
             step=step,
             digits=context.digits,
             shift=context.selective_shift,
+            gap=ZERO_WEIGHT_GAP,
         ),
-        global_shift(step=step, digits=context.digits, shift=context.global_shift, lift=0.0),
+        global_shift(
+            step=step,
+            digits=context.digits,
+            shift=context.global_shift,
+            gap=ZERO_WEIGHT_GAP,
+            lift=0.0,
+        ),
     ]
     assert all(map(is_literal, runs))
     digits = torch.tensor(context.digits)

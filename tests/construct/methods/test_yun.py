@@ -17,6 +17,7 @@ from anyseq.construct.error import combine
 from anyseq.construct.functions import FUNCTIONS
 from anyseq.construct.methods.yun import YunRecipe
 from anyseq.construct.target import Target
+from anyseq.construct.windows import Windows
 from anyseq.errors import ConstructionFault, InvalidFunction
 from construct.inputs import ramps, random
 
@@ -110,12 +111,19 @@ def test_a_mapping_that_collides_is_not_built(positions: bool) -> None:
 
 
 @dataclass(frozen=True)
-class Wide(YunRecipe):
+class Touching(Windows):
     """Value windows that overlap."""
 
     @property
     def half_width(self) -> float:
         return 8 * super().half_width
+
+
+@dataclass(frozen=True)
+class Wide(YunRecipe):
+    @property
+    def windows(self) -> Windows:
+        return Touching(self.context, self.ask.bound)
 
 
 def test_overlapping_windows_are_not_built() -> None:

@@ -1,10 +1,20 @@
 """Gadgets: small pure functions that return layers, each with the argument why it is right."""
 
+from anyseq.construct.gadgets.blank import closed, idle, rows
+from anyseq.construct.gadgets.carry import carry, take_above
 from anyseq.construct.gadgets.clear import clear
 from anyseq.construct.gadgets.clip import clip, clip_layers
 from anyseq.construct.gadgets.clipped_selector import select_clipped
+from anyseq.construct.gadgets.decide import deciding_gap
 from anyseq.construct.gadgets.erase import erase, erase_layers
 from anyseq.construct.gadgets.fill import fill
+from anyseq.construct.gadgets.gains import (
+    CONSTANT,
+    gains_for,
+    positions_from_gain,
+    settle,
+    settle_layers,
+)
 from anyseq.construct.gadgets.interpolator import Wiring, interpolate, interpolator_layers
 from anyseq.construct.gadgets.quantise import (
     banish,
@@ -15,33 +25,45 @@ from anyseq.construct.gadgets.quantise import (
 from anyseq.construct.gadgets.rescale import rescale, rescaled
 from anyseq.construct.gadgets.router import route
 from anyseq.construct.gadgets.selector import select
-from anyseq.construct.gadgets.shift import global_shift, selective_shifts
+from anyseq.construct.gadgets.shift import all_max_shift, global_shift, selective_shifts
 from anyseq.construct.gadgets.tournament import tournament
 from anyseq.construct.gadgets.value_map import value_map, written
 from anyseq.construct.gadgets.windows import Room, windows
 
 __all__ = [
+    "CONSTANT",
     "Room",
     "Wiring",
+    "all_max_shift",
     "banish",
     "banish_ramp",
+    "carry",
     "clear",
     "clip",
     "clip_layers",
+    "closed",
+    "deciding_gap",
     "erase",
     "erase_layers",
     "fill",
+    "gains_for",
     "global_shift",
+    "idle",
     "interpolate",
     "interpolator_layers",
     "narrowest_ramp",
+    "positions_from_gain",
     "quantise",
     "rescale",
     "rescaled",
     "route",
+    "rows",
     "select",
     "select_clipped",
     "selective_shifts",
+    "settle",
+    "settle_layers",
+    "take_above",
     "tournament",
     "value_map",
     "windows",

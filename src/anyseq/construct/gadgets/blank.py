@@ -1,10 +1,10 @@
-"""Layers of zeros for a gadget to fill, in float64."""
+"""Layers of zeros for a gadget to fill, in float64, and how runs of layers are cut and joined."""
 
 from __future__ import annotations
 
 import torch
 
-from anyseq.nn import AttentionLayers, FeedForwardLayers
+from anyseq.nn import AttentionLayers, FeedForwardLayers, Layers
 
 
 def blank_feed_forward(layers: int, hidden: int, width: int) -> FeedForwardLayers:
@@ -28,3 +28,30 @@ def blank_attention(layers: int, heads: int, size: int, width: int) -> Attention
         v_weight=torch.zeros(layers, inner, width, dtype=torch.float64),
         o_weight=torch.zeros(layers, width, inner, dtype=torch.float64),
     )
+
+
+def idle(layers: int, width: int) -> list[Layers]:
+    """Blocks that add nothing: they let patterns of the cycle pass by."""
+    return [Layers(feedforward=blank_feed_forward(layers, 4, width))] if layers else []
+
+
+def rows(attention: AttentionLayers, start: int, stop: int | None = None) -> AttentionLayers:
+    """Layers start, ..., stop-1 of a run without positions inside."""
+    part = slice(start, stop)
+    return AttentionLayers(
+        heads=attention.heads,
+        q_weight=attention.q_weight[part],
+        q_bias=attention.q_bias[part],
+        k_weight=attention.k_weight[part],
+        v_weight=attention.v_weight[part],
+        o_weight=attention.o_weight[part],
+    )
+
+
+def closed(attention: AttentionLayers, feedforward: FeedForwardLayers) -> list[Layers]:
+    """Attention layers, the last of which has this feed-forward half."""
+    last = len(attention.q_bias) - 1
+    return [
+        *([Layers(attention=rows(attention, 0, last))] if last else []),
+        Layers(attention=rows(attention, last), feedforward=feedforward),
+    ]

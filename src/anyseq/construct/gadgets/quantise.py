@@ -30,18 +30,20 @@ def narrowest_ramp(reach: float) -> float:
     return power_of_two_at_least(reach * 2.0 ** (1 - EXACT_BITS))
 
 
-def quantise(*, features: int, width: int, cells: int, step: float, ramp: float) -> Layers:
-    """Quantise features 0, ..., features-1 on cells [0, δ), ..., [(cells-1)δ, cells·δ)."""
+def quantise(
+    *, features: int, width: int, cells: int, step: float, ramp: float, first: int = 0
+) -> Layers:
+    """Quantise features first, first+1, ..., on cells [0, δ), ..., [(cells-1)δ, cells·δ)."""
     layers = blank_feed_forward(features * cells, 4, width)
     steep = step / ramp  # 1 + s, a power of two
     for feature in range(features):
         rows = slice(feature * cells, (feature + 1) * cells)
         low = torch.arange(cells - 1, -1, -1, dtype=torch.float64) * step
-        layers.up_weight[rows, :3, feature] = 1.0
+        layers.up_weight[rows, :3, first + feature] = 1.0
         layers.up_bias[rows, 0] = -low
         layers.up_bias[rows, 1] = -(low + step - ramp)
         layers.up_bias[rows, 2] = -(low + step)
-        layers.down_weight[rows, feature, :3] = torch.tensor(
+        layers.down_weight[rows, first + feature, :3] = torch.tensor(
             [-1.0, steep, 1.0 - steep], dtype=torch.float64
         )
     return Layers(feedforward=layers)

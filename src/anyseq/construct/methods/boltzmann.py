@@ -87,6 +87,7 @@ class BoltzmannRecipe:
     ask: Ask
     log_steps: int
     method: str = NAME
+    notes: tuple[str, ...] = ()
 
     @property
     def steps(self) -> int:

@@ -68,6 +68,7 @@ class FitRecipe:
     log_steps: int = 0
     cells: int = 0
     method: str = NAME
+    notes: tuple[str, ...] = ()
     id_bits: None = None
     terms: tuple[Term, ...] = ()
     pointwise: float = float("inf")

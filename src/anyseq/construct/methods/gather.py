@@ -68,6 +68,7 @@ class GatherRecipe:
     log_steps: int
     method: str = NAME
     id_bits: None = None
+    notes: tuple[str, ...] = ()
     exceptional: float = 0.0
 
     @property

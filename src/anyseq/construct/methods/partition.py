@@ -98,6 +98,7 @@ class PartitionRecipe:
     log_steps: int
     sharpness: float
     method: str = NAME
+    notes: tuple[str, ...] = ()
     id_bits: None = None
     exceptional: float = 0.0
 

@@ -86,6 +86,7 @@ class SumRecipe:
     ask: Ask
     log_steps: int
     method: str = NAME
+    notes: tuple[str, ...] = ()
     exceptional: float = 0.0
 
     @property

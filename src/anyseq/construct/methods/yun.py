@@ -1,11 +1,14 @@
-"""Method "yun": Theorems 2 and 3 of Yun et al. (ICLR 2020) as written, in T^{2,1,4}.
+"""Method "yun": the constructions of Yun et al. as written, with the positions of Luo et al.
 
-Blocks of at most 2 heads of size 1 and 4 hidden ReLUs, of width d, softmax, no layer norm:
+Theorems 2 and 3 of Yun et al. (ICLR 2020), dense attention; Theorem 1 of Yun et al. (NeurIPS 2020),
+sparse attention; and both with URPE (Luo et al., NeurIPS 2022) in place of absolute positions.
+Blocks of at most 2 heads of size 1 and 4 hidden ReLUs, of width d, any probability map that can put
+all its weight on one token, no layer norm:
 
+    positions       URPE only: the gain gives every token its E (`yun_gain`)
     clip, banish    Theorem 2 only: entries outside [0, 1) far below 0
-    quantise        entries to a grid of step δ (positions: X + E, E_j = (j-1)(1, ..., 1))
-    selective shifts, global shift
-                    token ids become ids of (token, whole sequence): the contextual mapping
+    quantise        entries to a grid of step δ (positions: X + E)
+    shifts          token ids become ids of (token, whole sequence): the contextual mapping
     erase           Theorem 2 only: sequences with equal or banished tokens become 0
     rescale         ids become as small as their gaps allow, so that little is lost to rounding
     value map       one layer per id: the id becomes f at the centre of the cell
@@ -17,73 +20,67 @@ layers instead of n·δ^-nd. A sequence with two tokens in one cell gives 0, as 
 part of the L^p error, O(δ^(d/p)). So does one with an entry outside [0, 1), where the paper's f is
 0: further out than the width of a ramp, and up to 2^53, where float64 still knows it from others.
 
-Where out_features is not features the width is the larger of the two; missing features are 0.
+Where out_features is not features the width is the larger of the two; missing features are 0. A
+constant channel for URPE, and the maximum that is carried where all-max-shift would need too many
+bits, share one extra feature. It is 0 from the value map on.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import torch
 
-from anyseq.base import (
-    EXACT_BITS,
-    UNIT_ROUNDOFF,
-    Progress,
-    power_of_two_at_least,
-    power_of_two_at_most,
-)
-from anyseq.construct import needs
+from anyseq.base import EXACT_BITS, UNIT_ROUNDOFF, Progress
 from anyseq.construct.ask import Ask, Construction
 from anyseq.construct.contextual import Contextual
-from anyseq.construct.error import ROUNDING, SUP, Term, combine
-from anyseq.construct.fused import CellTable
+from anyseq.construct.contextual_sparse import SparseContextual
+from anyseq.construct.error import ROUNDING, Term, combine
 from anyseq.construct.gadgets import (
-    banish,
     banish_ramp,
-    clip,
     clip_layers,
-    erase,
     erase_layers,
-    global_shift,
     narrowest_ramp,
-    quantise,
-    rescale,
-    rescaled,
-    selective_shifts,
-    value_map,
-    written,
 )
-from anyseq.construct.lattice import strides
+from anyseq.construct.mapping import ShiftLayers
+from anyseq.construct.methods.yun_gain import (
+    GainPositions,
+    heads_of,
+    inside_shapes,
+    shares_gain,
+    uses_gain,
+)
+from anyseq.construct.methods.yun_needs import check_least_bits, route_through, too_long
+from anyseq.construct.methods.yun_network import build
+from anyseq.construct.route import Route
 from anyseq.construct.smooth import Bound
 from anyseq.construct.target import Target
-from anyseq.errors import CannotApproximate, ConstructionFault
-from anyseq.nn import Layers, Stack, StackShape
-from anyseq.positions import Absolute, NoPosition
+from anyseq.construct.windows import Windows
+from anyseq.nn import StackShape
+from anyseq.positions import NoPosition
 
 NAME = "yun"
 
 
 def recipe(ask: Ask) -> YunRecipe:
-    """The coarsest grid that meets the tolerance."""
-    needs.dense_softmax(ask.design)
-    needs.plain_blocks(ask.design)
-    if ask.norm == SUP:
-        raise CannotApproximate("its guarantee is in L^p only; ask for the norm 'lp'")
-    if not isinstance(ask.design.position, (Absolute, NoPosition)):
-        raise CannotApproximate("it needs absolute positions, or none")
+    """The coarsest grid that meets the tolerance; the literal network, if it can."""
     log_steps = max(1, ask.least_log_steps)
+    route = route_through(ask, log_steps)
     while True:
-        found = YunRecipe(ask, log_steps)
-        if found.id_bits > EXACT_BITS:
-            raise CannotApproximate(
-                f"it needs δ <= 2^-{log_steps}, where ids, for |f| <= {ask.bound:.4g}, take "
-                f"{found.id_bits} bits and float64 holds {EXACT_BITS}"
-            )
-        if found.cells and combine(found.terms, ask.norm, ask.p) <= ask.tol:
-            return found
+        if route:
+            check_least_bits(ask, log_steps)
+        literal = YunRecipe(ask, log_steps, route=route)
+        candidates = [literal]
+        if isinstance(literal.context, SparseContextual) and literal.context.spread[1] > 1:
+            candidates.append(replace(literal, carried=True))
+        fitting = [found for found in candidates if found.id_bits <= EXACT_BITS]
+        if not fitting:
+            raise too_long(ask, log_steps, " or ".join(str(found.id_bits) for found in candidates))
+        for found in fitting:
+            if found.cells and combine(found.terms, ask.norm, ask.p) <= ask.tol:
+                return found
         log_steps += 1
 
 
@@ -94,6 +91,8 @@ class YunRecipe:
     ask: Ask
     log_steps: int
     method: str = NAME
+    route: Route | None = None
+    carried: bool = False
 
     @property
     def step(self) -> float:
@@ -102,25 +101,50 @@ class YunRecipe:
 
     @property
     def positions(self) -> bool:
-        """Theorem 3 (True) or Theorem 2."""
-        return isinstance(self.ask.design.position, Absolute)
+        """Theorem 2 has none."""
+        return not isinstance(self.ask.design.position, NoPosition)
+
+    @property
+    def features(self) -> int:
+        """w: the features that hold the tokens: d, unless f has more outputs."""
+        return max(self.ask.features, self.ask.out_features)
 
     @property
     def width(self) -> int:
-        """The width of the network: d, unless f has more outputs."""
-        return max(self.ask.features, self.ask.out_features)
+        """The width of the network: w, and the extra feature if there is one."""
+        return self.features + (self.carried or uses_gain(self.ask.design))
 
     @cached_property
-    def context(self) -> Contextual:
+    def gain(self) -> GainPositions | None:
+        """Where positions come from, if not from the input."""
+        design = self.ask.design
+        if not uses_gain(design):
+            return None
+        if self.route is None:
+            everybody = torch.ones(1, design.tokens, design.tokens)
+            return GainPositions.giving(design, everybody, range(design.tokens))
+        return GainPositions.giving(design, self.route.masks, self.route.offsets)
+
+    @cached_property
+    def context(self) -> Contextual | SparseContextual:
         """The contextual mapping of this grid."""
-        return Contextual(
-            self.ask.design.tokens, self.ask.features, self.width, self.log_steps, self.positions
+        grid = (self.ask.design.tokens, self.ask.features, self.features, self.log_steps)
+        if self.route is None:
+            return Contextual(*grid, self.positions)
+        first = self.ask.features * self.quantised_cells + (
+            self.gain.size.layers if self.gain else 0
         )
+        return SparseContextual(*grid, self.route, first, self.carried)
+
+    @property
+    def digits(self) -> list[int]:
+        """What each feature counts in an id; the extra one counts nothing."""
+        return self.context.digits + [0] * (self.width - self.features)
 
     @property
     def quantised_cells(self) -> int:
         """Cells per feature: with positions a feature ranges over [0, n)."""
-        return self.context.steps * (self.ask.design.tokens if self.positions else 1)
+        return (self.ask.design.tokens if self.positions else 1) << self.log_steps
 
     @property
     def ramp(self) -> float:
@@ -143,58 +167,45 @@ class YunRecipe:
         cells, tokens = self.context.token_cells, self.ask.design.tokens
         return cells**tokens if self.positions else math.comb(cells, tokens)
 
-    @property
-    def _ceiling(self) -> float:
-        """No target has a larger u·y."""
-        return self.ask.bound * sum(self.context.digits)
-
     @cached_property
-    def lift(self) -> int:
-        """A constant, in units of δ, that puts every id above twice every target."""
-        if self.context.largest.bit_length() > EXACT_BITS:
-            return 0  # too large already, perhaps for a float
-        least = 2 * self._ceiling / self.step + 4
-        return 0 if least <= self.context.lowest else int(power_of_two_at_least(least))
-
-    @property
-    def _lowest(self) -> float:
-        return (self.context.lowest + self.lift) * self.step
-
-    @property
-    def _largest(self) -> float:
-        return (self.context.largest + self.lift) * self.step
-
-    @cached_property
-    def scale(self) -> float:
-        """A power of two that shrinks the ids before the value map, which rounds at their size.
-
-        Shrinking rounds, too, by up to u·largest: at most half of the gap may go that way, and the
-        lowest id must stay above twice every target.
-        """
-        gap = self.context.least_gap * self.step
-        if self.context.least_gap < 64:  # windows must stay wider than the grid of the ids
-            return 1.0
-        least = max(4 * UNIT_ROUNDOFF * self._largest / gap, 2 * self._ceiling / self._lowest)
-        return min(1.0, power_of_two_at_least(least))
-
-    @property
-    def half_width(self) -> float:
-        """Half the width of a value window: half the gap that is left, and clear of the targets."""
-        gap = self.context.least_gap * self.step * self.scale
-        left = gap if self.scale == 1.0 else gap / 2
-        return power_of_two_at_most(min(left / 2, self._lowest * self.scale / 2))
+    def windows(self) -> Windows:
+        """The windows of the value map."""
+        return Windows(self.context, self.ask.bound)
 
     @property
     def id_bits(self) -> int:
-        """The bits of the largest id in units of δ, or of δ/4 if the windows have corners there."""
-        finer = 2 if self.context.least_gap < 4 else 0
-        return (self.context.largest + self.lift).bit_length() + finer
+        """The bits that ids need."""
+        return self.windows.id_bits
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        ask, notes = self.ask, []
+        if ask.out_features > ask.features:
+            more = ask.out_features - ask.features
+            notes.append(f"{more} features of zeros are added to hold the outputs")
+        if self.carried:
+            bits = replace(self, carried=False).id_bits
+            beyond = "" if bits > EXACT_BITS else " and round too much"
+            notes.append(
+                "one extra feature carries the largest id: all-max-shift would take "
+                f"{bits} bits{beyond}"
+            )
+        if self.gain:
+            head = ", and a third head, since layers share the gain" if self.heads > 2 else ""
+            notes.append(f"positions come from the gain of a constant feature{head}")
+        return tuple(notes)
+
+    @property
+    def heads(self) -> int:
+        """2, or 3 with a head for positions."""
+        return heads_of(self.ask.design)
 
     @property
     def _rounding(self) -> float:
         """What the value map may lose in an entry: target - current rounds at the size of the id,
         current + (target - current) at that of the target. Below 2^-960 underflow would count."""
-        return UNIT_ROUNDOFF * (self._largest * self.scale + 3 * max(self.ask.bound, 2.0**-960))
+        id_size = self.windows.largest * self.windows.scale
+        return UNIT_ROUNDOFF * (id_size + 3 * max(self.ask.bound, 2.0**-960))
 
     @property
     def reach(self) -> float:
@@ -269,120 +280,39 @@ class YunRecipe:
 
     @cached_property
     def shape(self) -> StackShape:
-        ask, context = self.ask, self.context
-        windows = context.token_cells * (ask.design.tokens if self.positions else 1)
+        ask, design, shifts = self.ask, self.ask.design, self.context.size
+        before = self.gain.size if self.gain else ShiftLayers(0, 0, 0)
         theorem_2 = clip_layers(ask.features) + ask.features + erase_layers(self.width)
         feedforward = (
             ask.features * self.quantised_cells
             + (0 if self.positions else theorem_2)
             + 1  # rescale
-            + self.cells * ask.design.tokens
+            + self.cells * design.tokens
             + clip_layers(ask.out_features)
         )
         return StackShape(
-            tokens=ask.design.tokens,
+            tokens=design.tokens,
             in_features=ask.features,
             out_features=ask.out_features,
             width=self.width,
-            heads=2,
+            heads=self.heads,
             head_dim=1,
             hidden=4,
-            layers=windows + 1 + feedforward,
-            attention_layers=windows + 1,
-            feedforward_layers=feedforward + 1,
-            positions=self.positions,
+            layers=before.layers + shifts.layers + feedforward,
+            attention_layers=before.attention + shifts.attention,
+            feedforward_layers=before.feedforward + shifts.feedforward + feedforward,
+            positions=self.positions and not self.gain,
+            constant=self.gain is not None,
+            gains=2 * design.tokens - 1 if shares_gain(design) else 0,
+            inside=inside_shapes(design),
         )
+
+    @property
+    def position(self) -> torch.Tensor:
+        """(n, width): E."""
+        table = torch.zeros(self.ask.design.tokens, self.width, dtype=torch.float64)
+        table[:, : self.features] = torch.tensor(self.context.offsets)[:, None]
+        return table
 
     def build(self, target: Target, progress: Progress) -> Construction:
-        context, ask = self.context, self.ask
-        sequences = context.sequences()
-        progress("check the contextual mapping", 0, len(sequences))
-        ids = context.final_ids(sequences)
-        distinct, gap = context.check(sequences, ids)
-        sequences, ids = sequences[distinct], ids[distinct]
-        if len(sequences) != self.cells:
-            raise ConstructionFault(f"{len(sequences)} sequences, expected {self.cells}")
-        progress("check the contextual mapping", len(ids), len(ids))
-
-        digit = torch.tensor(context.digits)
-        coordinates = sequences[:, :, None] // digit[: ask.features] % context.steps
-        centres = (coordinates.double() + 0.5) * self.step
-        wanted = torch.zeros(*ids.shape, self.width, dtype=torch.float64)
-        wanted[:, :, : ask.out_features] = target(
-            centres, progress, "evaluate f at the cells' centres"
-        )
-
-        # The token in the network: quantised entries plus E, feature 0 so that u·z is the id.
-        real_ids = (ids + self.lift).double() * self.step
-        low, high = float(real_ids.min()), float(real_ids.max())
-        current = torch.zeros_like(wanted)
-        current[:, :, : ask.features] = coordinates.double() * self.step
-        if self.positions:
-            current += torch.arange(ask.design.tokens, dtype=torch.float64)[:, None]
-        others = current[:, :, 1:] @ digit[1:].double()
-        current[:, :, 0] = rescaled(real_ids, self.scale) - others
-        real_ids = rescaled(real_ids, self.scale)
-        _check_windows(real_ids, self.half_width, self._ceiling)
-
-        values = written(current, wanted)[:, :, : ask.out_features]
-        keys = sequences @ torch.tensor(strides(context.token_cells, ask.design.tokens))
-        fused = CellTable(context.steps, self.ramp, self.end, self.positions, values, keys)
-        bound = float(values.abs().max())
-
-        def model() -> Stack:
-            runs = self._before_values(low, high)
-            runs.append(
-                value_map(
-                    ids=real_ids.flatten(),
-                    current=current.flatten(0, 1),
-                    targets=wanted.flatten(0, 1),
-                    half_width=self.half_width,
-                    digits=context.digits,
-                )
-            )
-            runs.append(clip(features=ask.out_features, width=self.width, bound=bound))
-            position = torch.arange(ask.design.tokens, dtype=torch.float64)[:, None]
-            return Stack.of(
-                ask.design,
-                runs,
-                in_features=ask.features,
-                out_features=ask.out_features,
-                position=position.repeat(1, self.width) if self.positions else None,
-            )
-
-        largest = float(wanted.abs().max())
-        return Construction(fused, model, largest, {"smallest id gap": f"{gap:,} δ"})
-
-    def _before_values(self, low: float, high: float) -> list[Layers]:
-        """All layers before the value map; good ids lie in [low, high]."""
-        context, features = self.context, self.ask.features
-        step, width, digits = self.step, self.width, context.digits
-        runs = []
-        if not self.positions:
-            # banish rounds at the size of the entries: first make them small
-            runs.append(clip(features=features, width=width, bound=2.0))
-            runs.append(banish(features=features, width=width, depth=self.depth))
-        cells, ramp = self.quantised_cells, self.ramp
-        runs.append(quantise(features=features, width=width, cells=cells, step=step, ramp=ramp))
-        runs.append(
-            selective_shifts(
-                windows=context.windows, step=step, digits=digits, shift=context.selective_shift
-            )
-        )
-        runs.append(
-            global_shift(
-                step=step, digits=digits, shift=context.global_shift, lift=self.lift * step
-            )
-        )
-        if not self.positions:
-            slack = (self.depth + 1) * sum(digits)
-            runs.append(erase(low=low, high=high, slack=slack, step=step, digits=digits))
-        runs.append(rescale(scale=self.scale, digits=digits))
-        return runs
-
-
-def _check_windows(ids: torch.Tensor, half_width: float, ceiling: float) -> None:
-    """The windows of the value map must not touch one another, nor any target."""
-    ascending = ids.flatten().sort().values
-    if (ascending.diff() < 2 * half_width).any() or float(ascending[0]) - half_width < ceiling:
-        raise ConstructionFault(f"value windows of half width {half_width:g} overlap")
+        return build(self, target, progress)

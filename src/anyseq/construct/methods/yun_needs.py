@@ -1,0 +1,56 @@
+"""What method "yun" asks of a design, and of the numbers that float64 can hold."""
+
+from __future__ import annotations
+
+from anyseq.base import EXACT_BITS
+from anyseq.construct import needs
+from anyseq.construct.ask import Ask
+from anyseq.construct.error import SUP
+from anyseq.construct.gadgets import deciding_gap
+from anyseq.construct.methods.yun_gain import check_base, heads_of
+from anyseq.construct.route import Route
+from anyseq.errors import CannotApproximate
+from anyseq.patterns import Full
+from anyseq.positions import URPE, Absolute, NoPosition
+
+
+def route_through(ask: Ask, log_steps: int) -> Route | None:
+    """The way through the patterns of a design that will do, None where attention is dense.
+
+    log_steps: the grid is at least so fine.
+    """
+    design, position = ask.design, ask.design.position
+    needs.plain_blocks(design)
+    deciding_gap(design.probability)
+    if ask.norm == SUP:
+        raise CannotApproximate("its guarantee is in L^p only; ask for the norm 'lp'")
+    if isinstance(position, URPE):
+        check_base(position)
+    elif not isinstance(position, (Absolute, NoPosition)):
+        raise CannotApproximate(
+            "it needs learned absolute positions, URPE or none; no construction of its kind is "
+            f"known for {type(position).__name__}"
+        )
+    if design.cycle == (Full(),):
+        return None
+    if isinstance(position, NoPosition):
+        raise CannotApproximate("without positions it is built for dense attention, Full()")
+    check_least_bits(ask, log_steps)
+    return Route.through(design, heads_of(design))
+
+
+def check_least_bits(ask: Ask, log_steps: int) -> None:
+    """Along a route of 2 or more tokens max l'_n >= c^(n-1) base >= δ^-nw, and the shift that comes
+    last multiplies more than a third of it by more than itself: where that is too much already, no
+    route need be looked for."""
+    bits = 2 * ask.design.tokens * max(ask.features, ask.out_features) * log_steps - 2
+    if bits > EXACT_BITS and ask.design.tokens > 1:
+        raise too_long(ask, log_steps, f"at least {bits}")
+
+
+def too_long(ask: Ask, log_steps: int, bits: str) -> CannotApproximate:
+    """The refusal of ids that take more bits than there are."""
+    return CannotApproximate(
+        f"it needs δ <= 2^-{log_steps}, where ids, for |f| <= {ask.bound:.4g}, take {bits} bits "
+        f"and float64 holds {EXACT_BITS}"
+    )
