@@ -92,7 +92,6 @@ def test_idle_blocks_let_the_cycle_go_on() -> None:
     for block in model:
         z = block(z)
     torch.testing.assert_close(model(x), z[..., :3])
-    assert float((model(x)[:, 0].diff(dim=0)).abs().max()) > 0
     changed = x.clone()
     changed[:, 1:] += 1.0  # attention is in layer 5: causal
     assert torch.equal(model(x)[:, 0], model(changed)[:, 0])
