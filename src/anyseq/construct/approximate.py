@@ -16,6 +16,7 @@ from anyseq.base import (
 from anyseq.construct import probe
 from anyseq.construct.ask import Ask, Construction, Recipe
 from anyseq.construct.error import NORMS, SUP, ErrorReport, combine
+from anyseq.construct.kind import ASSUMES, check_kind, kind_of_function
 from anyseq.construct.methods import METHODS
 from anyseq.construct.plan import DEFAULT_BUDGET, check_p, check_size, make_plan
 from anyseq.construct.result import Approximation, Facts
@@ -23,7 +24,6 @@ from anyseq.construct.search import Seen, search
 from anyseq.construct.target import Function, Target
 from anyseq.design import Design
 from anyseq.errors import InvalidArgument, InvalidFunction
-from anyseq.positions import NoPosition
 
 
 def approximate(
@@ -42,6 +42,9 @@ def approximate(
     progress: Progress = silent,
 ) -> Approximation:
     """A Transformer of this design that is within tol of f on [0, 1]^(tokens x features).
+
+    Where `anyseq.check` proves the design universal for causal functions only, or for equivariant
+    ones only, f must be of that kind.
 
     f: (batch, tokens, features) -> (batch, tokens, out_features), vectorised, torch float64.
     tol: sup norm: the largest entry of |f - T|; norm="lp": (∫ Σ|f - T|^p dx)^(1/p).
@@ -70,8 +73,7 @@ def approximate(
     rng = generator(seed)
     progress("look at f", 0, 1)
     target = Target(f, design.tokens, features, out_features)
-    if isinstance(design.position, NoPosition):
-        probe.check_equivariant(target, rng)
+    check_kind(kind_of_function(design, norm), target, rng)
     if norm == SUP:
         probe.check_continuous(target, tol, lipschitz, rng)
     slope = probe.steepest(target, rng)
@@ -150,11 +152,8 @@ def _assemble(
     assumption: str,
 ) -> Approximation:
     ask = recipe.ask
-    assumes = [assumption]
-    if isinstance(ask.design.position, NoPosition):
-        assumes.append(
-            "f commutes with permutations of the tokens (no contradiction in 256 samples)"
-        )
+    kind = kind_of_function(ask.design, ask.norm)
+    assumes = [assumption, *([ASSUMES[kind]] if kind in ASSUMES else [])]
     return Approximation(
         facts=Facts(
             design=ask.design,

@@ -185,5 +185,5 @@ def _check_size(recipe: Recipe, budget: int) -> None:
         )
     if depth is not None and depth != shape.layers:
         raise CannotApproximate(
-            f"it needs exactly {shape.layers:,} layers; the design has depth={depth}"
+            f"it needs {shape.layers:,} layers; the design has depth={depth}"
         )
