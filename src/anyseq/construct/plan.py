@@ -184,6 +184,4 @@ def _check_size(recipe: Recipe, budget: int) -> None:
             f"(δ = 2^-{recipe.log_steps}, {recipe.cells:,} cells); the budget is {budget:,}"
         )
     if depth is not None and depth != shape.layers:
-        raise CannotApproximate(
-            f"it needs {shape.layers:,} layers; the design has depth={depth}"
-        )
+        raise CannotApproximate(f"it needs {shape.layers:,} layers; the design has depth={depth}")

@@ -5,12 +5,13 @@ Token j starts with x_j in slot j: with p the one-hot position,
     slot j += ReLU(x - 2 Σ_(i≠j) p_i):
 
 for token j the sum is of zeros and x passes exactly; for others x - 2 < 0. In a hop a head moves
-one slot: token v takes it from u = u(v), a token that v sees and that has it. Scores are
+one slot: token v takes it from u = u(v), a token that v sees and that has it. The scores of keys w,
 
-    λ (2 u(v) w - w²) for the key w, at most λ u(v)², for w = u(v), and lower by λ or more for others.
+    λ (2 u(v) w - w²) = λ u(v)² - λ (w - u(v))²,
 
-Whatever biases there are (only ALiBi's are not 0, between -vertices and 0) the gap is ZERO_WEIGHT_GAP
-or more: softmax gives all others weight 0, exactly, and so do top-k, hardmax, and sparsemax and
+are highest for w = u(v) and lower by λ or more for others. Only ALiBi's biases are not 0: they lie
+between -vertices and 0, and with λ >= ZERO_WEIGHT_GAP + vertices the gap is still ZERO_WEIGHT_GAP or
+more. So all others get weight 0, exactly: by softmax and top-k, by hardmax, and by sparsemax and
 entmax15, which ask for gaps of 1 and 2. A sink at -2λ gets nothing either. Rotary turns queries and
 keys; since they depend on the position only, they are turned back beforehand. So a copy of the slot
 arrives, on a stage; those who wanted it take it, in the way x was taken above, and the stage is

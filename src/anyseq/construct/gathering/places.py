@@ -4,12 +4,12 @@ Colours of positions are one-hot features: at the start one for all tokens, and 
 each round heads read nothing but colours, with random scores, biases, gains and values, and add up
 what they see to one number. By Lemma 3 of docs/theorems.md almost every choice tells apart all
 positions that the design can tell apart in that round. Since no content is read, the numbers are
-known when the network is built: the very layer computes them, in float64. `decide` makes new colours
-of them where they differ by _GAP or more. That a gap was found proves that it is there: for every
-input the numbers are the same up to rounding, which is far below _GAP/8. (Weights are at most 1 and
-rounding moves them by some 2^-53 per key; by its square root where entmax15 takes the root of a
-difference. For hardmax and top-k scores that may tie are whole numbers, or whole multiples of one
-slope, so that ties are exact.)
+known when the network is built: the very layer computes them, in float64. `decide` makes new
+colours of them where they differ by _GAP or more. That a gap was found proves that it is there: for
+every input the numbers are the same up to rounding, which is far below _GAP/8. (Weights are at most
+1 and rounding moves them by some 2^-53 per key; by its square root where entmax15 takes the root of
+a difference. For hardmax and top-k, scores that may tie are whole numbers, or whole multiples of
+one slope, so that ties are exact.)
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 """Method "gather": the whole sequence into every token, then piecewise-linear interpolation.
 
-Sup norm. For every design that `anyseq.check` proves universal by Theorem 5.1: attention only in
-`anyseq.construct.gathering`, after which every token knows its position and holds the sequence; the
-rest are ReLU layers: the interpolator computes the outputs of all tokens from the gathered sequence,
-the selector keeps the token's own. If a design gathers only what came before each token, f must be
-causal; the value of token i is then that for zeros after it, whatever the other slots hold.
+Sup norm. For every design that `anyseq.check` proves universal by Theorem 5.1. Attention is only in
+`anyseq.construct.gathering`, after which every token knows its position and holds the sequence. The
+rest are ReLU layers: the interpolator computes the outputs of all tokens from the gathered
+sequence, the selector keeps the token's own. If a design gathers only what came before each token,
+f must be causal; the values of token i are then those for zeros after it, so that it does not
+matter what its other slots hold.
 
 Error. Let y_(1) >= ... >= y_(D) be the sorted fractions of x in its cube, y_(0) = 1, y_(D+1) = 0.
 Then x = Σ_k w_k v_k over the D+1 nodes of its Kuhn simplex, with w_k = y_(k) - y_(k+1) and
@@ -133,12 +134,15 @@ class GatherRecipe:
 
         Every pre-activation sums at most width+1 terms whose sizes add up to at most
         (D+scratch+2)m, so it rounds by at most `once`. A form of round r uses scratch of the rounds
-        before on both sides: its error is at most 3^r times that. Only nodes within one step of y
-        along each axis, at most 3^D, can be on; the selector rounds F + B once and back.
+        before on both sides: its error is at most 3^r times that. A node feature, at most 3m, is
+        filled while what was there is taken off: hidden+2 terms whose sizes add up to at most 9m.
+        Only nodes within one step of y along each axis, at most 3^D, can be on; the selector rounds
+        F + B once and back.
         """
-        axes, plan = self.ask.axes, tournament(self.ask.axes)
-        once = (self.wiring.width + 2) * (axes + plan.scratch + 2) * self.steps * UNIT_ROUNDOFF
-        hat = 2 * 3.0 ** (len(plan.rounds) + 1) * once + 4 * UNIT_ROUNDOFF
+        axes, plan, wiring = self.ask.axes, tournament(self.ask.axes), self.wiring
+        once = (wiring.width + 2) * (axes + plan.scratch + 2) * self.steps * UNIT_ROUNDOFF
+        filled = (wiring.hidden + 2) * 9 * self.steps * UNIT_ROUNDOFF
+        hat = 2 * 3.0 ** (len(plan.rounds) + 1) * once + filled + 4 * UNIT_ROUNDOFF
         return 3.0**axes * hat + 8 * UNIT_ROUNDOFF + self._moved()
 
     def _moved(self) -> float:
@@ -161,21 +165,21 @@ class GatherRecipe:
 
     def _parameters(self, wiring: Wiring) -> int:
         """Of the interpolator: nearly all there are."""
-        layers = interpolator_layers(wiring.axes, wiring.steps, wiring.chunk)
+        layers = interpolator_layers(wiring)
         return layers * (2 * wiring.hidden * wiring.width + wiring.hidden + wiring.width)
 
     def _wiring(self, chunk: int) -> Wiring:
-        ask, scratch = self.ask, tournament(self.ask.axes).scratch
+        ask, plan = self.ask, tournament(self.ask.axes)
         slots_at = self._position_at + ask.design.tokens + ask.design.bos
         values_at = slots_at + ask.axes
         scratch_at = values_at + ask.entries
-        nodes_at = scratch_at + scratch
+        nodes_at = scratch_at + plan.scratch
         least = Room.least_width(ask.design.tokens, ask.features, slots_at)
         return Wiring(
             axes=ask.axes,
             steps=self.steps,
             chunk=chunk,
-            hidden=max(2 * chunk + scratch, ask.entries),
+            hidden=max(4 * chunk, ask.entries, *map(len, plan.rounds)),
             width=max(nodes_at + chunk, least),
             slots_at=slots_at,
             values_at=values_at,
@@ -204,7 +208,7 @@ class GatherRecipe:
     @cached_property
     def shape(self) -> StackShape:
         ask, wiring, front = self.ask, self.wiring, self.gathering
-        rest = interpolator_layers(ask.axes, self.steps, wiring.chunk) + 1
+        rest = interpolator_layers(wiring) + 1
         return StackShape(
             tokens=ask.design.tokens,
             in_features=ask.features,
