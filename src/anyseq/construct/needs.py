@@ -30,7 +30,8 @@ def gathering(design: Design) -> str:
     from anyseq.verdicts import check  # slow to load
 
     if design.sinks and not isinstance(design.probability, Softmax):
-        raise CannotApproximate(f"blocks have sinks with softmax, not with {design.probability}")
+        name = design.probability.name
+        raise CannotApproximate(f"blocks have sinks with softmax, not with {name}")
     reasons = []
     for target in ("all", "causal"):
         verdict = check(design, norm="sup", target=target)

@@ -56,7 +56,7 @@ class Gathering:
 
 def gather(design: Design, room: Room, wanted: str) -> Gathering:
     """After these layers token i has a 1 in feature position_at + bos + i and no other position,
-    x_j in slot j for every j it wants ("all", or j <= i for "causal"), 0 or some number of [0, 1] in
+    x_j in slot j for every j it wants ("all", or j <= i for "causal"), 0 or a number of [0, 1] in
     other slots, and 0 everywhere else."""
     base = base_of(design.position)
     told = isinstance(base, Absolute | Sinusoidal)

@@ -10,12 +10,12 @@ one slot: token v takes it from u = u(v), a token that v sees and that has it. T
     λ (2 u(v) w - w²) = λ u(v)² - λ (w - u(v))²,
 
 are highest for w = u(v) and lower by λ or more for others. Only ALiBi's biases are not 0: they lie
-between -vertices and 0, and with λ >= ZERO_WEIGHT_GAP + vertices the gap is still ZERO_WEIGHT_GAP or
-more. So all others get weight 0, exactly: by softmax and top-k, by hardmax, and by sparsemax and
-entmax15, which ask for gaps of 1 and 2. A sink at -2λ gets nothing either. Rotary turns queries and
-keys; since they depend on the position only, they are turned back beforehand. So a copy of the slot
-arrives, on a stage; those who wanted it take it, in the way x was taken above, and the stage is
-cleared.
+between -vertices and 0, and with λ >= ZERO_WEIGHT_GAP + vertices the gap is at least
+ZERO_WEIGHT_GAP still. So all others get weight 0, exactly: by softmax and top-k, by hardmax, and by
+sparsemax and entmax15, which ask for gaps of 1 and 2. A sink at -2λ gets nothing either. Rotary
+turns queries and keys; since they depend on the position only, they are turned back beforehand. So
+a copy of the slot arrives, on a stage; those who wanted it take it, in the way x was taken above,
+and the stage is cleared.
 """
 
 from __future__ import annotations
