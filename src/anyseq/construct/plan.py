@@ -8,6 +8,7 @@ from typing import Any
 from anyseq.base import at_least_one, non_negative, one_of, positive, table
 from anyseq.construct.ask import Ask, Recipe
 from anyseq.construct.error import NORMS, combine
+from anyseq.construct.kind import kind_of_function
 from anyseq.construct.methods import METHODS
 from anyseq.design import Design
 from anyseq.errors import CannotApproximate, InvalidArgument
@@ -97,6 +98,9 @@ class Plan:
             ],
         )
         notes = [f"{name}: {why}" for name, why in self.refused.items()]
+        kind = kind_of_function(ask.design, ask.norm)
+        if kind != "all" and self.recipes:
+            notes.append(f"f must be {kind}: the design is universal for such functions only")
         padding = max(0, ask.out_features - ask.features)
         if padding and any(recipe.method == "yun" for recipe in self.recipes):
             notes.append(f"yun: {padding} features of zeros are added to hold the outputs")

@@ -52,7 +52,7 @@ def check_built(result: Approximation, wanted: str) -> None:
 
 
 @given(designs(most=3))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_every_design_that_gathers_is_served(design: aq.Design) -> None:
     wanted = gathers(design)
     assume(wanted is not None)

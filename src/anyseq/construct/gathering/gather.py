@@ -8,16 +8,25 @@ from typing import Any
 
 import torch
 
-from anyseq.base import generator
+from anyseq.base import UNIT_ROUNDOFF, generator
 from anyseq.construct.gathering.blocks import Blocks
 from anyseq.construct.gathering.heads import Heads, base_of
 from anyseq.construct.gathering.hops import hop, own_slots
+from anyseq.construct.gathering.offsets import (
+    gather_by_offsets,
+    offset_gain,
+    offset_heads,
+    sees_enough,
+)
 from anyseq.construct.gathering.places import find_places
 from anyseq.construct.gathering.room import Room
 from anyseq.construct.gathering.waves import read_waves
 from anyseq.design import Design
 from anyseq.nn import Layers
 from anyseq.positions import Absolute, Sinusoidal
+
+SLOT_ROUNDING = 4 * UNIT_ROUNDOFF
+"""How far slots may be off with sinusoidal positions or gains; else they are exact."""
 
 
 @dataclass(frozen=True)
@@ -60,8 +69,13 @@ def gather(design: Design, room: Room, wanted: str) -> Gathering:
     other slots, and 0 everywhere else."""
     base = base_of(design.position)
     told = isinstance(base, Absolute | Sinusoidal)
-    heads = Heads.of(design, room.features, tells=not told)
     blocks = Blocks(room.width, room.hidden)
+    if sees_enough(design, wanted):
+        heads = offset_heads(design, room.features)
+        if gather_by_offsets(heads, blocks, room):
+            vectors = _vectors(design, heads, room, offset_gain(heads))
+            return Gathering(heads, tuple(blocks.runs), vectors)
+    heads = Heads.of(design, room.features, tells=not told)
     gain = heads.shared_gain(generator(0))
     if isinstance(base, Sinusoidal):
         read_waves(base, heads.vertices, blocks, room)

@@ -13,7 +13,8 @@ from anyseq.design import Design
 from anyseq.nn import AttentionLayers, attention_position, inside_attention
 from anyseq.positions import URPE, Position, Rotary
 
-_GAIN = "own_gain.table"
+GAIN = "own_gain.table"
+"""The gains of one layer among what URPE learns, where layers do not share them."""
 _TELLERS = 8  # heads that tell positions apart, for each pattern of a layer
 
 
@@ -70,7 +71,7 @@ class Heads:
         """One layer that adds nothing: no biases, gains of 1, sinks at score 0."""
         plain = blank_attention(1, self.count, self.size, width)
         inside = {
-            name: (torch.ones if name == _GAIN else torch.zeros)(1, *shape, dtype=torch.float64)
+            name: (torch.ones if name == GAIN else torch.zeros)(1, *shape, dtype=torch.float64)
             for name, shape in self.tables.items()
         }
         sink = torch.zeros(1, self.count, dtype=torch.float64) if self.design.sinks else None

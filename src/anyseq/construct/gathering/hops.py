@@ -47,9 +47,9 @@ def own_slots(heads: Heads, room: Room) -> Units:
     """Every token's x into its own slot; then its features are cleared, for the output."""
     units = Units()
     for token in range(room.tokens):
-        closed = _closed(heads, room, {token + heads.design.bos})
+        shut = closed(heads, room, {token + heads.design.bos})
         for feature in range(room.features):
-            units.add({feature: 1.0} | closed, {room.slot(token, feature): 1.0})
+            units.add({feature: 1.0} | shut, {room.slot(token, feature): 1.0})
     units.clear(range(room.features), signed=True)
     return units
 
@@ -122,15 +122,15 @@ def _hop_layer(heads: Heads, room: Room, moves: list[Move]) -> AttentionLayers:
 def _taken(heads: Heads, room: Room, moves: list[Move]) -> Units:
     units, staged = Units(), []
     for move in moves:
-        closed = _closed(heads, room, set(move.source))
+        shut = closed(heads, room, set(move.source))
         for feature in range(room.features):
             stage = room.stage(move.slot, feature)
-            units.add({stage: 1.0} | closed, {room.slot(move.slot, feature): 1.0})
+            units.add({stage: 1.0} | shut, {room.slot(move.slot, feature): 1.0})
             staged.append(stage)
     units.clear(staged)
     return units
 
 
-def _closed(heads: Heads, room: Room, open_: set[int]) -> dict[int, float]:
+def closed(heads: Heads, room: Room, open_: set[int]) -> dict[int, float]:
     """-2 for all positions but these: closes a ReLU of a number of at most 1."""
     return {room.position_at + v: -2.0 for v in range(heads.vertices) if v not in open_}

@@ -25,6 +25,7 @@ from anyseq.construct.gadgets.blank import blank_feed_forward
 from anyseq.construct.gathering.blocks import Blocks
 from anyseq.construct.gathering.heads import Heads, base_of
 from anyseq.construct.gathering.room import Room
+from anyseq.design import Design
 from anyseq.errors import CannotApproximate
 from anyseq.nn import AttentionLayers, Layers, Stack
 from anyseq.patterns import Pattern
@@ -66,10 +67,15 @@ class Classes:
         return len(self.order), min((b[0] - a[1] for a, b in pairwise(self.ends)), default=0.0)
 
 
+def start_colours(design: Design) -> list[int]:
+    """One colour for all tokens, another for BOS."""
+    return [0] * design.bos + [int(design.bos)] * design.tokens
+
+
 def find_places(heads: Heads, blocks: Blocks, room: Room, gain: torch.Tensor | None) -> None:
     """Rounds, until the colour of every position is its own: feature position_at + position."""
     design, rng = heads.design, generator(0)
-    colours = [0] + [int(design.bos)] * (heads.vertices - 1)
+    colours = start_colours(design)
     stuck = 0
     while len(set(colours)) < heads.vertices:
         pattern = design.cycle[len(blocks) % len(design.cycle)]
@@ -115,10 +121,12 @@ def _best_round(
 ) -> _Round | None:
     """The best of some random layers; None if they tell no more apart than the colours do."""
     known = sorted(set(colours))
+    z = torch.zeros(heads.vertices, room.width, dtype=torch.float64)
+    z[torch.arange(heads.vertices), room.position_at + torch.tensor(colours)] = 1.0
     rounds = []
     for _ in range(tries):
         layer = _random_layer(heads, room, known, rng)
-        seen = _run(heads, room, pattern, layer, gain, colours)
+        seen = run_layer(heads, room, pattern, layer, gain, z)[:, room.number_at]
         # far apart, so that old colours stay apart
         span = power_of_two_at_least(2 * float(seen.max() - seen.min()) + 1)
         form = {room.number_at: 1.0}
@@ -170,22 +178,20 @@ def _random_layer(
     return layer
 
 
-def _run(
+def run_layer(
     heads: Heads,
     room: Room,
     pattern: Pattern,
     layer: AttentionLayers,
     gain: torch.Tensor | None,
-    colours: list[int],
+    z: torch.Tensor,
 ) -> torch.Tensor:
-    """The number of every position after the layer."""
+    """z (vertices, width) after the layer, BOS among them."""
     design = replace(
         heads.design, tokens=heads.vertices, patterns=(pattern,), bos=False, depth=None
     )
     run = Layers(attention=layer, feedforward=blank_feed_forward(1, 1, room.width))
     model = Stack.of(design, [run], in_features=room.width, out_features=room.width, gain=gain)
-    z = torch.zeros(1, heads.vertices, room.width, dtype=torch.float64)
-    z[0, torch.arange(heads.vertices), room.position_at + torch.tensor(colours)] = 1.0
     with torch.no_grad():
-        out: torch.Tensor = model(z)[0, :, room.number_at]
+        out: torch.Tensor = model(z[None])[0]
     return out

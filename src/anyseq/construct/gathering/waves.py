@@ -10,16 +10,13 @@ from __future__ import annotations
 
 import torch
 
-from anyseq.base import UNIT_ROUNDOFF, generator
+from anyseq.base import generator
 from anyseq.construct.gadgets import Units, decide
 from anyseq.construct.gathering.blocks import Blocks
 from anyseq.construct.gathering.places import Classes
 from anyseq.construct.gathering.room import Room
 from anyseq.errors import CannotApproximate
 from anyseq.positions import Sinusoidal
-
-WAVE_ROUNDING = 4 * UNIT_ROUNDOFF
-"""How far x may be off after the waves were taken off it."""
 
 _TRIES = 64
 

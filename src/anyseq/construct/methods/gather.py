@@ -40,7 +40,7 @@ from anyseq.construct.gadgets import (
     select,
     tournament,
 )
-from anyseq.construct.gathering import WAVE_ROUNDING, Gathering, Room, gather
+from anyseq.construct.gathering import SLOT_ROUNDING, Gathering, Room, gather
 from anyseq.construct.lattice import lattice, strides
 from anyseq.construct.target import Target
 from anyseq.errors import CannotApproximate
@@ -149,8 +149,8 @@ class GatherRecipe:
         """What it does to T, where |f| <= 1, that slots may be off: along each axis T is no steeper
         than from -1 to 1 in a step."""
         position = self.ask.design.position
-        base = position.base if isinstance(position, URPE) else position
-        return 2 * self.ask.axes * self.steps * WAVE_ROUNDING * isinstance(base, Sinusoidal)
+        exact = not isinstance(position, URPE | Sinusoidal)
+        return 0.0 if exact else 2 * self.ask.axes * self.steps * SLOT_ROUNDING
 
     @cached_property
     def wiring(self) -> Wiring:
@@ -174,7 +174,7 @@ class GatherRecipe:
         values_at = slots_at + ask.axes
         scratch_at = values_at + ask.entries
         nodes_at = scratch_at + plan.scratch
-        least = Room.least_width(ask.design.tokens, ask.features, slots_at)
+        least = Room.least_width(ask.design, ask.features, slots_at)
         return Wiring(
             axes=ask.axes,
             steps=self.steps,
