@@ -4,9 +4,42 @@ import json
 from pathlib import Path
 
 import pytest
+import torch
 
 import anyseq as aq
 from cli.test_cli import run
+
+WIDE = aq.Design(3000)
+DOCUMENTS = aq.Documents((4000,))
+MASK = torch.ones(2100, 2100, dtype=torch.bool)
+
+
+def near(b: torch.Tensor, h: torch.Tensor, i: torch.Tensor, j: torch.Tensor) -> torch.Tensor:
+    return (i - j).abs() <= 2
+
+
+def test_everything_of_a_design_can_be_said(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = (
+        "--tokens",
+        "8",
+        "--prob-map",
+        "topk(3)",
+        "--no-feedforward",
+        "--final-norm",
+        "rmsnorm",
+    )
+    code, out, _ = run(capsys, "check", *asked)
+    assert code == 0
+    design = aq.Design(8, prob_map=aq.TopK(3), feedforward=False, final_norm="rmsnorm")
+    assert out == f"{aq.check(design)}\n"
+    assert "topk(3), no feed-forward, final rmsnorm" in out
+
+
+def test_the_folder_of_a_config(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text('{"model_type": "gpt2"}')
+    code, out, _ = run(capsys, "check", str(tmp_path), "--target", "causal")
+    assert code == 0
+    assert "GPT2 (GPT2Config), 12 layers, 16 tokens" in out
 
 
 def test_one_screen(capsys: pytest.CaptureFixture[str]) -> None:
@@ -66,7 +99,19 @@ def test_picture(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("check", "give --tokens"),
+        ("check", "--tokens is missing"),
+        ("check cli.test_check:near", "cli.test_check:near: --tokens is missing"),
+        ("check --tokens 1000000000000", "up to 524,288"),
+        ("check --tokens 2049 --picture x.png", "2,049 tokens are too many to draw"),
+        ("check cli.test_check:WIDE --picture x.png", "3,000 tokens are too many to draw"),
+        ("check cli.test_check:DOCUMENTS --picture x.png", "4,000 tokens are too many to draw"),
+        ("check cli.test_check:MASK --picture x.png", "2,100 tokens are too many to draw"),
+        ("check --tokens 4 --picture nowhere/x.png", "nowhere is not a folder"),
+        ("check --tokens 4 --prob-map topk", "'topk(8)'"),
+        ("check --tokens 4 --prob-map topk(0)", "k=0: expected"),
+        ("check --tokens 4 --final-norm batchnorm", "final_norm='batchnorm'"),
+        ("check tests --no-feedforward --final-norm rmsnorm", "--no-feedforward, --final-norm"),
+        ("check tests", "is not there; expected a config.json or its folder"),
         ("check --tokens 0", "tokens=0"),
         ("check nothing", "expected a config.json or package:name"),
         ("check no:thing --tokens 3", "cannot be imported"),
@@ -76,7 +121,7 @@ def test_picture(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
         ("check --tokens 4 --norm l2", "norm='l2'"),
         ("check --tokens 4 --require all", "require='all'"),
         ("check --tokens 4 --picture x.gif", "--picture x.gif"),
-        ("check a:b --pattern full --tokens 4", "leave them out"),
+        ("check a:b --pattern full --tokens 4", "leave out either"),
     ],
 )
 def test_bad_input_is_one_line(capsys: pytest.CaptureFixture[str], line: str, message: str) -> None:

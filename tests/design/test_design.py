@@ -60,3 +60,7 @@ def test_unknown_keys_are_refused() -> None:
         Design.from_dict({"tokens": 3, "colour": 1})
     with pytest.raises(InvalidArgument, match="design cannot be read"):
         Design.from_dict({})
+
+
+def test_patterns_see_the_tokens_and_bos() -> None:
+    assert (Design(4).size, Design(4, bos=True).size) == (4, 5)

@@ -168,5 +168,5 @@ def test_refusals() -> None:
         reach(Design(4), "past")
     with pytest.raises(InvalidArgument, match="tokens=4096"):
         reach(Design(4096)).layers_per_pair()
-    with pytest.raises(InvalidArgument, match="one graph"):
+    with pytest.raises(InvalidArgument, match=r"the head h.*PerHead"):
         reach(Design(4, lambda b, h, i, j: (i >= j) | (h == 0)))

@@ -34,6 +34,10 @@ EXPECTED: dict[str, tuple[aq.Position, tuple[aq.Pattern, ...]]] = {
     "gpt_oss": (aq.Rotary(150_000), (aq.Causal() & aq.Window(3), aq.Causal())),
     "t5": (aq.T5Bias(32, 128), (aq.Full(),)),
     "deberta-absolute": (aq.Absolute(), (aq.Full(),)),
+    "deberta-no-terms": (aq.NoPosition(), (aq.Full(),)),
+    "deberta-nowhere": (aq.NoPosition(), (aq.Full(),)),
+    "bert-no-layers": (aq.Absolute(), (Blocks(1),)),
+    "llama-no-layers": (aq.Rotary(), (Blocks(1),)),
     "roformer": (aq.Rotary(), (aq.Full(),)),
     "bloom": (aq.ALiBi(), (aq.Causal(),)),
     "mpt": (aq.ALiBi(), (aq.Causal(),)),
@@ -52,7 +56,7 @@ def test_the_design_of_every_family(name: str) -> None:
     model, tokens = build(name)
     design = read_config(model.config, tokens).design
     position, cycle = EXPECTED[name]
-    depth = 1 if "one-layer" in name else 2
+    depth = 1 if "one-layer" in name or "no-layers" in name else 2
     assert design == aq.Design(
         tokens, cycle, position, sinks=name == "gpt_oss", depth=depth, final_norm=None
     )
@@ -137,6 +141,26 @@ REFUSED: dict[str, tuple[Any, type[AnyseqError], str]] = {
         "cannot be read.*num_hidden_layers",
     ),
     "a switch": ({"model_type": "llama", "is_causal": False}, UnsupportedModel, "is_causal=False"),
+    "no window": (
+        {"model_type": "mistral", "sliding_window": 0},
+        UnsupportedModel,
+        "MistralConfig with sliding_window=0: expected a whole number, 1 or more",
+    ),
+    "a negative window": (
+        {"model_type": "gpt_oss", "sliding_window": -2},
+        UnsupportedModel,
+        "sliding_window=-2",
+    ),
+    "an odd window": (
+        {"model_type": "longformer", "attention_window": 5},
+        UnsupportedModel,
+        "attention_window=5: expected an even number",
+    ),
+    "two windows": (
+        {"model_type": "longformer", "attention_window": [4, 4]},
+        UnsupportedModel,
+        "one for each of the 12 layers",
+    ),
     "no config": (3, InvalidArgument, "config=int"),
     "no file": ("nowhere/config.json", FileProblem, "nowhere"),
 }

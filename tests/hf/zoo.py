@@ -7,6 +7,8 @@ from typing import Any
 
 import torch
 from transformers import (
+    BertConfig,
+    BertModel,
     BigBirdConfig,
     BigBirdModel,
     BloomConfig,
@@ -16,6 +18,8 @@ from transformers import (
     Gemma3ForCausalLM,
     Gemma3TextConfig,
     Gemma3TextModel,
+    LlamaConfig,
+    LlamaModel,
     LongformerConfig,
     LongformerModel,
     MambaConfig,
@@ -86,6 +90,10 @@ ZOO: dict[str, Callable[[], PreTrainedModel]] = {
         relative_attention=True, position_biased_input=False, pos_att_type="c2p|p2c"
     ),
     "deberta-absolute": deberta,
+    "deberta-no-terms": lambda: deberta(relative_attention=True, position_biased_input=False),
+    "deberta-nowhere": lambda: deberta(position_biased_input=False, pos_att_type="c2p|p2c"),
+    "bert-no-layers": lambda: BertModel(BertConfig(**ENCODER | {"num_hidden_layers": 0})),
+    "llama-no-layers": lambda: LlamaModel(LlamaConfig(**GROUPED | {"num_hidden_layers": 0})),
     "roformer": lambda: RoFormerModel(RoFormerConfig(**ENCODER)),
     "bloom": bloom,
     "mpt": mpt,

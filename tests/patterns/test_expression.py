@@ -1,5 +1,7 @@
 """Patterns as people write them."""
 
+import re
+
 import pytest
 
 import anyseq as aq
@@ -44,3 +46,23 @@ def test_expressions(text: str, pattern: aq.Pattern) -> None:
 def test_bad_expressions(text: str, message: str) -> None:
     with pytest.raises(InvalidArgument, match=message):
         parse_pattern(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("window", "missing a required argument: 'radius'; expected window(radius)"),
+        ("global", "expected global(token, ...), such as global(0)"),
+        ("global()", "expected global(token, ...), such as global(0)"),
+        ("window(1, 2)", "expected window(radius)"),
+        ("longformer(1, x=1)", "'x'; expected longformer(radius, globals=(0,))"),
+        ("causal(3)", "too many positional arguments; expected causal"),
+        ("window(1.5)", "1.5 is no pattern and no whole number"),
+        ("window(1) + full", "window(1) + full is no pattern; expected a name"),
+    ],
+)
+def test_errors_name_what_a_pattern_needs(text: str, words: str) -> None:
+    with pytest.raises(InvalidArgument, match=re.escape(words)) as caught:
+        parse_pattern(text)
+    assert text in str(caught.value)
+    assert "__init__" not in str(caught.value)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import anyseq as aq
 from anyseq.errors import InvalidArgument
-from anyseq.probability import ProbMap, prob_map_from_dict, resolve_prob_map
+from anyseq.probability import ProbMap, prob_map_from_dict, prob_map_text, resolve_prob_map
 
 ALPHA: list[tuple[ProbMap, float]] = [(aq.Sparsemax(), 2.0), (aq.Entmax15(), 1.5)]
 
@@ -109,6 +109,8 @@ def test_names() -> None:
     for prob_map in (aq.Sparsemax(), aq.TopK(3)):
         assert prob_map_from_dict(prob_map.to_dict()) == prob_map
         assert aq.Design.from_dict(aq.Design(3, prob_map=prob_map).to_dict()).prob_map == prob_map
+    assert resolve_prob_map("topk(3)") == aq.TopK(3)
+    assert prob_map_text(aq.TopK(3)) == "topk(3)"
     with pytest.raises(InvalidArgument, match=r"an object such as TopK\(8\)"):
         resolve_prob_map("topk")
     with pytest.raises(InvalidArgument, match="k=0"):

@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 import torch
+from torch.nn.attention.flex_attention import create_block_mask
 
 import anyseq as aq
 from anyseq.errors import InvalidArgument
+from anyseq.graph import path, path_solver
 
 
 def test_a_yes_has_a_certificate_and_no_witness() -> None:
@@ -156,17 +158,88 @@ def test_paper_b_conditions_are_reported_one_by_one() -> None:
         (aq.Design(4), {"tokens": 5}, "the design has 4"),
         (aq.Design(4), {"norm": "l2"}, "norm='l2': expected one of"),
         (aq.Design(4), {"target": "any"}, "target='any': expected one of"),
-        (3, {"tokens": 4}, "expected a Pattern"),
+        (torch.ones(2, 4, 4, dtype=torch.bool), {}, r"shape \(2, 4, 4\); expected a square"),
+        (3, {"tokens": 4}, "what=3: expected a Pattern"),
+        ((), {"tokens": 4}, r"what=\(\): expected a Pattern"),
+        ([aq.Window(1), aq.Full()], {"tokens": 4}, "a list of patterns; expected a tuple"),
+        ("window(64)", {}, r"no such file.*check\(Design\(tokens, Window\(radius=64\)\)\)"),
+        ("somebody/model", {}, "what='somebody/model': there is no such file.*downloaded"),
+        (aq.Window(1), {"tokens": 10**12}, "up to 524,288"),
+        (aq.Design(10**9), {}, "up to 524,288"),
+        ({"model_type": "llama"}, {"tokens": 10**9}, "up to 524,288"),
     ],
 )
 def test_bad_input(what: Any, options: dict[str, Any], message: str) -> None:
-    with pytest.raises(InvalidArgument, match=message):
+    with pytest.raises(InvalidArgument, match=message) as caught:
         aq.check(what, **options)
+    assert "\n" not in str(caught.value)
 
 
-def test_a_mask_mod_that_raises_is_one_clear_line() -> None:
-    def broken(b: Any, h: Any, i: Any, j: Any) -> Any:
-        raise RuntimeError("no such table")
+def broken(b: Any, h: Any, i: Any, j: Any) -> Any:
+    raise RuntimeError("no such\ntable")
 
-    with pytest.raises(InvalidArgument, match="no such table"):
-        aq.check(broken, tokens=4)
+
+def by_head(b: Any, h: Any, i: Any, j: Any) -> Any:
+    return torch.where(h == 0, i >= j, i <= j)
+
+
+@pytest.mark.parametrize(
+    ("mask_mod", "message"),
+    [(broken, "the mask_mod fails.*no such table"), (by_head, r"the head h.*PerHead\(first")],
+)
+def test_what_is_wrong_with_a_mask_mod_is_one_clear_line(mask_mod: Any, message: str) -> None:
+    for what in (mask_mod, (aq.Full(), mask_mod), aq.Design(4, aq.Window(1) | mask_mod)):
+        with pytest.raises(InvalidArgument, match=message) as caught:
+            aq.check(what, tokens=4)
+        assert "\n" not in str(caught.value)
+
+
+def test_a_block_mask_that_is_not_square() -> None:
+    mask = create_block_mask(lambda b, h, i, j: i >= j, None, None, 128, 256, device="cpu")
+    for what in (lambda: mask, lambda: aq.Design(256, mask)):
+        with pytest.raises(InvalidArgument, match=r"\(1, 1, 128, 256\); expected as many queries"):
+            aq.check(what())
+
+
+def test_a_tuple_is_a_cycle_as_in_a_design() -> None:
+    cycle = (aq.Blocks(4), aq.Window(1))
+    assert aq.check(cycle, tokens=8).design == aq.Design(8, cycle)
+    assert aq.check((aq.Full(), aq.Window(1).mask(6))).design == aq.Design(
+        6, (aq.Full(), aq.Window(1).mask(6))
+    )
+    with pytest.raises(InvalidArgument, match=r"masks for \[3, 4\] tokens"):
+        aq.check((aq.Full().mask(3), aq.Full().mask(4)))
+
+
+def test_each_fact_is_found_once() -> None:
+    """That nothing but the identity keeps a design is what rigidity rests on."""
+    rope = aq.Design(8, position=aq.Rotary())
+
+    def found(design: aq.Design) -> list[str]:
+        return [one.rule for one in aq.check(design, norm="lp").findings]
+
+    assert found(rope) == ["reach", "rigidity"]
+    assert found(replace(rope, prob_map="hardmax")) == ["reach", "rigidity"]
+    assert found(replace(rope, feedforward=False)) == ["reach", "symmetries", "feed-forward"]
+    assert found(replace(rope, position=aq.NoPosition())) == ["reach", "symmetries"]
+
+
+def test_a_missing_solver_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where neither counting nor patching decides whether there is a path."""
+    message = "a solver may decide it: pip install 'anyseq[solver]'"
+    monkeypatch.setattr(path, "patched", lambda edges, end: None)
+    monkeypatch.setattr(path_solver, "find_spec", lambda name: None)
+    verdict = aq.check(aq.Design(20, ~aq.Window(1)))
+    found = {one.rule: one for one in verdict.fixed_width}["path"]
+    assert found.holds is None
+    assert message in found.saw
+    assert message in " ".join(str(verdict).split())
+
+
+def test_a_verdict_is_printed_as_the_command_prints_it() -> None:
+    verdict = aq.check(aq.Design(256, aq.Window(64) | aq.Global((0,)), aq.Rotary()))
+    lines = str(verdict).splitlines()
+    assert max(map(len, lines)) <= 80
+    assert len(lines) <= 40
+    normed = str(aq.check(aq.Design(4, final_norm="rmsnorm")))
+    assert ".." not in normed

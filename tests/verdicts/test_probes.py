@@ -20,7 +20,8 @@ from hf.zoo import NO_DESIGN, ZOO, build
 pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit.script:DeprecationWarning")
 
 ALL_DIFFER = {"bert", "roberta", "electra", "gpt2", "deberta-absolute", "longformer", "big_bird"}
-ALL_DIFFER |= {"big_bird-one-layer", "gpt_oss", "mamba"}
+ALL_DIFFER |= {"big_bird-one-layer", "gpt_oss", "mamba", "bert-no-layers"}
+SYMMETRIC = {"mistral-1", "llama-no-layers", "deberta-no-terms", "deberta-nowhere"}
 
 
 def reached(design: aq.Design) -> np.ndarray:
@@ -41,8 +42,8 @@ def test_reading_agrees_with_probing(name: str) -> None:
     model, tokens = build(name)
     seen = probe(model, tokens)
     assert seen.trials == 4
-    alone = name == "mistral-1"  # every token sees itself only
-    assert seen.equivariant == (("permutations", "reversal", "rotation") if alone else ())
+    every = ("permutations", "reversal", "rotation")
+    assert seen.equivariant == (every if name in SYMMETRIC else ())
     expected = range(tokens) if name in ALL_DIFFER else [0] * tokens
     assert seen.classes == tuple(expected)
     design = read_config(model.config, tokens).design

@@ -11,7 +11,7 @@ from anyseq.base.dyadic import (
 from anyseq.base.files import check_new, read_folder, write_folder, write_text
 from anyseq.base.progress import Progress, silent
 from anyseq.base.random import generator, uniform
-from anyseq.base.text import table
+from anyseq.base.text import layers_text, table
 
 __all__ = [
     "EXACT_BITS",
@@ -22,6 +22,7 @@ __all__ = [
     "check_new",
     "finite",
     "generator",
+    "layers_text",
     "non_negative",
     "one_of",
     "positive",

@@ -1,4 +1,4 @@
-"""Plain-text tables."""
+"""Plain text: tables, and numbers in words."""
 
 from __future__ import annotations
 
@@ -15,3 +15,8 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
         return "  ".join([first[0].ljust(first[1]), *(cell.rjust(w) for cell, w in rest)]).rstrip()
 
     return "\n".join([line(head), "-" * (sum(widths) + 2 * len(widths) - 2), *map(line, rows)])
+
+
+def layers_text(count: int, kind: str = "") -> str:
+    """So many layers, in words; kind: a word before them, such as "more "."""
+    return f"{count:,} {kind}layer" + "s" * (count != 1)

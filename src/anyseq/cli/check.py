@@ -6,15 +6,20 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from anyseq.base import one_of
-from anyseq.cli.check_text import verdict_text
 from anyseq.cli.question import imported
 from anyseq.cli.terminal import say, say_json
 from anyseq.design import Design
 from anyseq.errors import FileProblem, InvalidArgument
-from anyseq.patterns import Full, parse_pattern
+from anyseq.graph import PICTURE_TOKENS
+from anyseq.patterns import Full, Pattern, parse_pattern
 from anyseq.positions import parse_position
+from anyseq.verdicts import NoLength, Verdict
 from anyseq.verdicts import check as judge
+
+_NO_TOKENS = "--tokens is missing: say how many tokens a sequence has"
 
 
 def check(
@@ -28,6 +33,8 @@ def check(
     bos: bool = False,
     sinks: bool = False,
     prob_map: str = "softmax",
+    feedforward: bool = True,
+    final_norm: str | None = None,
     norm: str = "sup",
     target: str = "all",
     require: str | None = None,
@@ -40,7 +47,7 @@ def check(
     Parameters
     ----------
     what
-        A Hugging Face config.json, or your own mask_mod, mask, Design or module as
+        A Hugging Face config.json or its folder, or your own mask_mod, mask, Design or module as
         package:name. Leave it out and describe a design with the options instead.
     pattern
         Who sees whom, such as "window(64)|global(0)"; several are taken by the layers in turn.
@@ -56,7 +63,11 @@ def check(
     sinks
         Heads have a learned sink.
     prob_map
-        softmax, hardmax, sparsemax or entmax15.
+        softmax, hardmax, sparsemax, entmax15 or topk(8).
+    feedforward
+        Whether blocks have a feed-forward layer.
+    final_norm
+        layernorm or rmsnorm, without parameters, after the last layer; none, unless given.
     norm
         sup or lp.
     target
@@ -64,26 +75,34 @@ def check(
     require
         universal: exit with 1 unless the answer is yes.
     picture
-        A file to draw the layers that each pair needs into, .png, .svg or .pdf.
+        A file to draw the layers that each pair needs into, .png, .svg or .pdf; for up to 2,048
+        tokens.
     json
         Print JSON.
     """
     if require is not None:
         one_of("require", require, ("universal",))
-    if picture is not None and picture.suffix not in (".png", ".svg", ".pdf"):
-        raise FileProblem(f"--picture {picture}: expected a name ending in .png, .svg or .pdf")
-    design_options = (pattern, position, depth) != (None, None, None) or bos or sinks
-    if what is not None and (design_options or prob_map != "softmax"):
+    described = {
+        "--pattern": pattern,
+        "--position": position,
+        "--depth": depth,
+        "--bos": bos,
+        "--sinks": sinks,
+        "--prob-map": prob_map != "softmax",
+        "--no-feedforward": not feedforward,
+        "--final-norm": final_norm,
+    }
+    if what is not None and any(described.values()):
+        named = ", ".join(option for option, given in described.items() if given)
         raise InvalidArgument(
-            f"{what}: --pattern, --position, --depth, --bos, --sinks and --prob-map describe a "
-            "design of their own; leave them out, or the argument"
+            f"{what}: {named} would describe a design of its own; leave out either"
         )
     if what is not None:
-        verdict = judge(_found(what), norm=norm, target=target, tokens=tokens)
+        subject = _found(what)
+    elif tokens is None:
+        raise InvalidArgument(_NO_TOKENS)
     else:
-        if tokens is None:
-            raise InvalidArgument("give --tokens, the length of a sequence")
-        design = Design(
+        subject = Design(
             tokens,
             tuple(map(parse_pattern, pattern)) if pattern else Full(),
             parse_position(position or "absolute"),
@@ -91,18 +110,21 @@ def check(
             depth=depth,
             bos=bos,
             sinks=sinks,
+            feedforward=feedforward,
+            final_norm=final_norm,
         )
-        verdict = judge(design, norm=norm, target=target)
+    if picture is not None:
+        _check_picture(picture, subject, tokens)
+    try:
+        verdict = judge(subject, norm=norm, target=target, tokens=tokens)
+    except NoLength:
+        raise InvalidArgument(f"{what}: {_NO_TOKENS}") from None
     if json:
         say_json(verdict.to_dict())
     else:
-        say(verdict_text(verdict))
+        say(str(verdict))
     if picture is not None:
-        if verdict.reach is None:
-            raise InvalidArgument("--picture: nothing is known of who reaches whom")
-        from anyseq.pictures import save, show
-
-        save(show(verdict.reach), picture)
+        _draw(verdict, picture)
         if not json:
             say(f"drawn in {picture}")
     if require is not None and verdict.universal is not True:
@@ -110,8 +132,8 @@ def check(
 
 
 def _found(what: str) -> Any:
-    """A config file, or something of the caller's own."""
-    if what.endswith(".json") or Path(what).is_file():
+    """A config file or its folder, or something of the caller's own."""
+    if what.endswith(".json") or Path(what).exists():
         return Path(what)
     if ":" in what:
         return imported("check", what)
@@ -119,3 +141,34 @@ def _found(what: str) -> Any:
         f"{what}: expected a config.json or package:name; a design is described by --pattern, "
         "--position, --tokens"
     )
+
+
+def _check_picture(picture: Path, subject: Any, tokens: int | None) -> None:
+    """What would stop the picture is said before the work."""
+    if picture.suffix not in (".png", ".svg", ".pdf"):
+        raise FileProblem(f"--picture {picture}: expected a name ending in .png, .svg or .pdf")
+    if not picture.parent.is_dir():
+        raise FileProblem(f"--picture {picture}: {picture.parent} is not a folder")
+    length = tokens or _own_length(subject)
+    if length is not None and length > PICTURE_TOKENS:
+        raise InvalidArgument(
+            f"--picture {picture}: {length:,} tokens are too many to draw; expected up to "
+            f"{PICTURE_TOKENS:,}: give a smaller --tokens, or leave --picture out"
+        )
+
+
+def _own_length(subject: Any) -> int | None:
+    """The number of tokens that a design or a mask is for."""
+    if isinstance(subject, Design):
+        return subject.tokens
+    if isinstance(subject, Pattern):
+        return subject.natural_length
+    if isinstance(subject, torch.Tensor) or hasattr(subject, "mask_mod"):
+        return max(subject.shape, default=None)
+    return None
+
+
+def _draw(verdict: Verdict, picture: Path) -> None:
+    from anyseq.pictures import save, show
+
+    save(show(verdict), picture)

@@ -1,5 +1,5 @@
 """Design: the facts that decide what an attention design can express."""
 
-from anyseq.design.design import Design
+from anyseq.design.design import USUAL_TOKENS, Design
 
-__all__ = ["Design"]
+__all__ = ["USUAL_TOKENS", "Design"]

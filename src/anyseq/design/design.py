@@ -14,6 +14,9 @@ from anyseq.probability import ProbMap, prob_map_from_dict, resolve_prob_map
 
 _NORMS = ("layernorm", "rmsnorm")
 
+USUAL_TOKENS = 16
+"""The length for which models are looked at, unless one is given."""
+
 
 @dataclass(frozen=True)
 class Design:
@@ -66,6 +69,11 @@ class Design:
         """The patterns that layers cycle through."""
         assert isinstance(self.patterns, tuple)
         return self.patterns
+
+    @property
+    def size(self) -> int:
+        """Positions that patterns see: the tokens, and BOS before them."""
+        return self.tokens + self.bos
 
     @property
     def probability(self) -> ProbMap:

@@ -2,16 +2,18 @@
 
 from anyseq.graph.edges import TooManyEdges
 from anyseq.graph.path import Path, hamiltonian_path
-from anyseq.graph.reach import Reach, reach
+from anyseq.graph.reach import PICTURE_TOKENS, Reach, connections_of, reach
 from anyseq.graph.refinement import Refinement, refine
 from anyseq.graph.symmetry import Symmetry, symmetry
 
 __all__ = [
+    "PICTURE_TOKENS",
     "Path",
     "Reach",
     "Refinement",
     "Symmetry",
     "TooManyEdges",
+    "connections_of",
     "hamiltonian_path",
     "reach",
     "refine",

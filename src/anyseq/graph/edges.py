@@ -60,16 +60,12 @@ class Edges:
 
 def vertices(design: Design) -> int:
     """The number of vertices of a design's graph: its tokens, and BOS before them."""
-    return design.tokens + design.bos
+    return design.size
 
 
 def seen_by_any_head(pattern: Pattern) -> Pattern:
     """The union of a pattern over the heads."""
-    if pattern.differs:
-        raise InvalidArgument(
-            "patterns: a mask_mod that looks at the batch row or the head, or fails; there is no "
-            "one graph of it"
-        )
+    pattern.check_same()
     heads = pattern.heads()
     return pattern if len(heads) == 1 else reduce(or_, heads)
 

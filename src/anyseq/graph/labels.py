@@ -16,6 +16,7 @@ from anyseq.positions import (
     Rotary,
     Shaw,
     ToeplitzBias,
+    base_of,
 )
 
 
@@ -43,11 +44,6 @@ def labels(position: Position, size: int) -> tuple[Array, Array]:
                 f"position={position!r}: it is not known what this position can see of an offset"
             )
     return bias.numpy(), gain.numpy()
-
-
-def base_of(position: Position) -> Position:
-    """What acts before the probability map."""
-    return position.base if isinstance(position, URPE) else position
 
 
 def geometric(position: Position) -> bool:

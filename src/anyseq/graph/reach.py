@@ -16,7 +16,7 @@ from anyseq.graph.wanted import Wanted, grown
 
 _LISTED = 8  # pairs named as the last ones
 _MOST_TOKENS = 131_072  # for which sets of tokens, a bit per pair, fit a few gigabytes
-_PICTURE_TOKENS = 2048
+PICTURE_TOKENS = 2048
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,8 +56,7 @@ class Reach:
     @property
     def sparsity(self) -> float:
         """The share of pairs without a connection, on average over the cycle."""
-        size = self.tokens + self.design.bos
-        return 1.0 - sum(self.connections) / len(self.connections) / size**2
+        return 1.0 - sum(self.connections) / len(self.connections) / vertices(self.design) ** 2
 
     @property
     def holds(self) -> bool:
@@ -67,9 +66,9 @@ class Reach:
     def layers_per_pair(self) -> Array:
         """(tokens, tokens) int16: the layers that token j (column) needs to reach token k (row),
         counted from the start of the cycle; -1 if it never does."""
-        if self.tokens > _PICTURE_TOKENS:
+        if self.tokens > PICTURE_TOKENS:
             raise InvalidArgument(
-                f"tokens={self.tokens}: layers per pair are listed for up to {_PICTURE_TOKENS}"
+                f"tokens={self.tokens}: layers per pair are listed for up to {PICTURE_TOKENS}"
             )
         state = spread(_cycle(self.design), Wanted.of(self.design, self.target))
         layers = np.full((vertices(self.design),) * 2, -1, dtype=np.int16)
@@ -88,6 +87,19 @@ def reach(design: Design, target: str = "all") -> Reach:
     return _by_offsets(design, wanted) or _by_edges(design, wanted)
 
 
+def connections_of(design: Design) -> tuple[int, ...]:
+    """How many pairs see each other in each pattern of the cycle, in any head, BOS included."""
+    counts = []
+    for pattern in design.cycle:
+        offsets = seen_by_any_head(pattern).offsets(design.size)
+        if offsets is None:
+            counts.append(edges_of(pattern, design.size).count)
+        else:
+            lengths = design.size - np.abs(np.arange(1 - design.size, design.size))
+            counts.append(int(lengths[offsets.numpy()].sum()))
+    return tuple(counts)
+
+
 def _by_offsets(design: Design, wanted: Wanted) -> Reach | None:
     cycle = []
     for pattern in design.cycle:
@@ -98,7 +110,6 @@ def _by_offsets(design: Design, wanted: Wanted) -> Reach | None:
     found = cross(cycle, wanted, _LISTED)
     if found is None:
         return None
-    lengths = wanted.size - np.abs(np.arange(1 - wanted.size, wanted.size))
     return Reach(
         tokens=design.tokens,
         target=wanted.target,
@@ -107,7 +118,7 @@ def _by_offsets(design: Design, wanted: Wanted) -> Reach | None:
         unreached=found.unreached,
         last=found.last,
         reached=found.reached,
-        connections=tuple(int(lengths[steps].sum()) for steps in cycle),
+        connections=connections_of(design),
         proof="offsets",
         hub=None,
         design=design,

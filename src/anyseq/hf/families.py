@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from anyseq.base import layers_text
+from anyseq.errors import InvalidArgument
 from anyseq.hf.outline import (
     LAYER_NORM,
     NO_BOS,
@@ -21,7 +23,7 @@ from anyseq.hf.outline import (
     sliding,
 )
 from anyseq.patterns import Causal, Coarse, Full, Global, Pattern, Window
-from anyseq.positions import Absolute, ALiBi, Position, Rotary, T5Bias
+from anyseq.positions import Absolute, ALiBi, NoPosition, Position, Rotary, T5Bias
 
 _LEARNED = "positions: a learned vector per position, added to the input"
 
@@ -93,15 +95,18 @@ def _t5(config: Any, tokens: int) -> Outline:
 
 def _deberta(config: Any, tokens: int) -> Outline:
     facts, unsure = [], [POST_NORM]
-    position: Position | None = None
+    position: Position | None = NoPosition()
+    terms = [term for term in ("c2p", "p2c") if term in (config.pos_att_type or ())]
+    if config.relative_attention and terms:
+        position = None
+        facts.append(f"positions: relative vectors that meet the content ({', '.join(terms)})")
     if config.position_biased_input:
         position = Absolute()
         facts.append(_LEARNED)
-    if config.relative_attention:
-        terms = ", ".join(config.pos_att_type or ()) or "none"
-        facts.append(f"positions: relative vectors that meet the content (terms: {terms})")
     if position is None:
         unsure.insert(0, "scores that mix offset and content are none of the Positions of a Design")
+    if position == NoPosition():
+        facts.append("positions: none, neither at the input nor in scores")
     if getattr(config, "conv_kernel_size", 0) > 0:
         position = None
         unsure.insert(0, "a convolution beside the first layer is not attention")
@@ -125,8 +130,13 @@ def _alibi(config: Any, tokens: int) -> Outline:
 
 
 def _longformer(config: Any, tokens: int) -> Outline:
-    given = config.attention_window
-    windows = given if isinstance(given, list) else [given] * config.num_hidden_layers
+    given, count = config.attention_window, config.num_hidden_layers
+    windows = [given] * count if isinstance(given, int) else list(given)
+    if len(windows) != count or any(window < 1 or window % 2 for window in windows):
+        raise InvalidArgument(
+            f"attention_window={given}: expected an even number above 0, or one for each of the "
+            f"{layers_text(count)}; transformers builds no other"
+        )
     layers = tuple(seen_around(window // 2 + 1) for window in windows)
     facts = (_LEARNED, "global attention: none unless the caller names tokens for it")
     return Outline(Absolute(), layers, facts, (POST_NORM,))

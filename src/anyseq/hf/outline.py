@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from anyseq.base import at_least_one
 from anyseq.patterns import Blocks, Causal, Full, Pattern, Window, pattern_text
 from anyseq.positions import Position, Rotary
 
@@ -36,6 +37,7 @@ def seen_before(window: int | None) -> Pattern:
     i see j where i - window < j <= i. None: all tokens before it."""
     if window is None:
         return Causal()
+    at_least_one("sliding_window", window)  # on others transformers fails
     return Causal() & Window(window - 1) if window > 1 else Blocks(1)
 
 
@@ -43,6 +45,7 @@ def seen_around(window: int | None) -> Pattern:
     """A token sees those less than `window` places away, on both sides. None: all tokens."""
     if window is None:
         return Full()
+    at_least_one("sliding_window", window)
     return Window(window - 1) if window > 1 else Blocks(1)
 
 

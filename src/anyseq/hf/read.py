@@ -11,14 +11,12 @@ from typing import Any
 
 from transformers import CONFIG_MAPPING, PreTrainedConfig
 
-from anyseq.base import at_least_one
-from anyseq.design import Design
+from anyseq.base import at_least_one, layers_text
+from anyseq.design import USUAL_TOKENS, Design
 from anyseq.errors import FileProblem, InvalidArgument, UnsupportedModel
 from anyseq.hf.families import FAMILIES, longest
 from anyseq.hf.outline import describe, shortest_cycle
-from anyseq.patterns import Causal, Full, Pattern, pattern_text
-
-_TOKENS = 16
+from anyseq.patterns import Blocks, Causal, Full, Pattern, pattern_text
 
 
 @dataclass(frozen=True)
@@ -26,9 +24,9 @@ class Reading:
     """What a config says.
 
     subject: whose config it is. tokens: the length it was read for.
-    design: the attention design, depth = number of layers; every network of that config, whatever
-        its weights, is token by token a function of a network of this design. None if it is not
-        attention or no Design describes it.
+    design: the attention design, depth = number of layers (1 if there are none); every network of
+        that config, whatever its weights, is token by token a function of a network of this design.
+        None if it is not attention or no Design describes it.
     facts: what was read. unsure: what the Design does not say, and why a True for the design would
         not be proved for the model; where there is no design, first why not.
     """
@@ -60,13 +58,15 @@ def read_config(config: Any, tokens: int | None = None) -> Reading:
             f"{type(text).__name__} does not say how many positions it has: {problem}"
         ) from problem
     if tokens is None:
-        tokens = _TOKENS if limit is None else min(_TOKENS, limit)
+        tokens = USUAL_TOKENS if limit is None else min(USUAL_TOKENS, limit)
     if at_least_one("tokens", tokens) > (limit or tokens):
         raise InvalidArgument(
             f"tokens={tokens}: {type(text).__name__} has positions for {limit} tokens"
         )
     try:
         outline = FAMILIES[text.model_type](text, tokens)
+    except InvalidArgument as problem:
+        raise UnsupportedModel(f"{type(text).__name__} with {problem}") from problem
     except (AttributeError, KeyError, TypeError, ValueError) as problem:
         raise UnsupportedModel(
             f"{type(text).__name__} cannot be read as a design: {type(problem).__name__} {problem}"
@@ -77,15 +77,19 @@ def read_config(config: Any, tokens: int | None = None) -> Reading:
     if getattr(own, "auto_map", None):
         facts.insert(0, f"auto_map is ignored: transformers' own {text.model_type} is read")
     design = None
-    if outline.layers:
-        facts.append(describe(shortest_cycle(outline.layers)))
+    layers = outline.layers
+    if outline.position is not None and not layers:
+        facts.append("no layers: as one in which a token sees itself only")
+        layers = (Blocks(1),)
+    if layers:
+        facts.append(describe(shortest_cycle(layers)))
     if outline.position is not None:
         design = Design(
             tokens,
-            patterns=shortest_cycle(outline.layers),
+            patterns=shortest_cycle(layers),
             position=outline.position,
             sinks=outline.sinks,
-            depth=len(outline.layers),
+            depth=len(layers),
         )
         facts += [
             f"among {tokens} tokens {pattern_text(pattern)} hides nothing"
@@ -94,7 +98,7 @@ def read_config(config: Any, tokens: int | None = None) -> Reading:
         ]
     count = text.num_hidden_layers
     name = type(text).__name__
-    subject = f"{name.removesuffix('Config')} ({name}), {count} layer" + "s" * (count != 1)
+    subject = f"{name.removesuffix('Config')} ({name}), {layers_text(count)}"
     return Reading(subject, tokens, design, tuple(facts), outline.unsure)
 
 
@@ -133,6 +137,8 @@ def _read_json(path: Any) -> Mapping[str, Any]:
     try:
         if file.is_dir():
             file = file / "config.json"
+        if not file.is_file():
+            raise FileProblem(f"{str(file)!r} is not there; expected a config.json or its folder")
         found = json.loads(file.read_text())
     except (OSError, ValueError, RecursionError) as problem:
         raise FileProblem(f"{str(file)!r} cannot be read as a config: {problem}") from problem

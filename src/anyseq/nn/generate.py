@@ -34,7 +34,7 @@ def generate(
     design = model.design
     if cache:
         _check_cache(model)
-    memory = Cache(len(model.blocks), design.tokens + design.bos) if cache else None
+    memory = Cache(len(model.blocks), design.size) if cache else None
     ids, unseen = prompt, prompt
     with _evaluating(model):
         for _ in range(tokens):

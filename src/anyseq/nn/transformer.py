@@ -67,7 +67,7 @@ class Transformer(nn.Module):
                 f"depth={depth}, but the design has depth={design.depth}; expected equal ones"
             )
         self.design, self.dim, self.causal, self.vocab = design, dim, causal, vocab
-        positions = design.tokens + design.bos
+        positions = design.size
         hidden = 4 * dim if hidden is None else at_least_one("hidden", hidden)
 
         def learned(*shape: int) -> nn.Parameter:

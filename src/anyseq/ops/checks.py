@@ -165,9 +165,8 @@ def _who(
         return None, _four_axes(pattern), None
     if hasattr(pattern, "mask_mod"):
         _check_block_mask(tuple(pattern.shape), full, q_offset, span)
-        same = FromMask(pattern)
-        square = pattern.shape[-2] == pattern.shape[-1] == span
-        if square and pattern.shape[:2] == (1, 1) and not same.differs:
+        whole = tuple(pattern.shape) == (1, 1, span, span)
+        if whole and not (same := FromMask(pattern)).differs:
             return same, None, None
     return None, None, mask_mod
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from dataclasses import fields
+from inspect import signature
 from typing import Any
 
 import torch
@@ -58,6 +59,8 @@ def pattern_text(pattern: Pattern) -> str:
             return f"global({', '.join(map(str, tokens))})"
         case FromMask(given) if isinstance(given, torch.Tensor):
             return f"a mask of {len(given)} x {len(given)}"
+        case FromMask(given) if pattern.natural_length is not None:
+            return f"a BlockMask of {pattern.natural_length} x {pattern.natural_length}"
         case FromMask(given):
             return f"mask_mod {getattr(given, '__name__', type(given).__name__)}"
         case PerHead(parts):
@@ -83,14 +86,31 @@ def _pattern(node: ast.expr) -> Pattern:
         case ast.UnaryOp(ast.Invert(), operand):
             return ~_pattern(operand)
         case ast.Name(name):
-            return _named(name)()
+            return _made(_named(name), [], {})
         case ast.Call(ast.Name(name), arguments, keywords):
             cls = _named(name)
             values = [_value(argument) for argument in arguments]
-            if cls is Global:
-                values = values if values and isinstance(values[0], tuple) else [tuple(values)]
-            return cls(*values, **{str(item.arg): _value(item.value) for item in keywords})
-    raise InvalidArgument(f"{ast.unparse(node)!r} is no pattern")
+            if cls is Global and values and not isinstance(values[0], tuple):
+                values = [tuple(values)]
+            return _made(cls, values, {str(item.arg): _value(item.value) for item in keywords})
+    raise InvalidArgument(f"{ast.unparse(node)} is no pattern; expected a name such as window(64)")
+
+
+def _made(cls: type[Pattern], values: list[Any], named: dict[str, Any]) -> Pattern:
+    try:
+        signature(cls).bind(*values, **named)
+    except TypeError as problem:
+        raise InvalidArgument(f"{problem}; expected {_usage(cls)}") from None
+    return cls(*values, **named)
+
+
+def _usage(cls: type[Pattern]) -> str:
+    """How it is written: "window(radius)", "longformer(radius, tokens=(0,))"."""
+    name = cls.__name__.lower()
+    if cls is Global:
+        return "global(token, ...), such as global(0) or global(0, -1)"
+    needs = [str(one.replace(annotation=one.empty)) for one in signature(cls).parameters.values()]
+    return f"{name}({', '.join(needs)})" if needs else name
 
 
 def _value(node: ast.expr) -> Any:
@@ -101,6 +121,8 @@ def _value(node: ast.expr) -> Any:
             return -value
         case ast.Tuple(elements):
             return tuple(_value(element) for element in elements)
+        case ast.Constant():
+            raise InvalidArgument(f"{ast.unparse(node)} is no pattern and no whole number")
     return _pattern(node)
 
 

@@ -41,12 +41,17 @@ class FromMask(Pattern):
             shape = tuple(self.given.shape)
             if len(shape) != 2 or shape[0] != shape[1]:
                 raise InvalidArgument(f"given: a tensor of shape {shape}; expected (n, n)")
+        elif hasattr(self.given, "mask_mod") and len({*self.given.shape[-2:]}) > 1:
+            raise InvalidArgument(
+                f"given: a BlockMask of shape {tuple(self.given.shape)}; expected as many queries "
+                "as keys, as create_block_mask(mask_mod, None, None, n, n) makes it"
+            )
 
     @property
     def natural_length(self) -> int | None:
         if isinstance(self.given, torch.Tensor):
             return len(self.given)
-        return max(self.given.shape[-2:]) if hasattr(self.given, "mask_mod") else None
+        return int(self.given.shape[-1]) if hasattr(self.given, "mask_mod") else None
 
     @property
     def lasting(self) -> bool:

@@ -49,7 +49,7 @@ class Pattern(ABC):
     def mask(self, n: int) -> torch.Tensor:
         """(n, n) bool; entry (i, j) says whether token i may look at token j, in any head."""
         at_least_one("n", n)
-        self._check_same()
+        self.check_same()
         if len(self.heads()) > 1:
             return torch.stack([head.mask(n) for head in self.heads()]).any(0)
         index = torch.arange(n)
@@ -77,7 +77,7 @@ class Pattern(ABC):
 
         at_least_one("n", n)
         at_least_one("size", size)
-        self._check_same()
+        self.check_same()
         parts = self.heads()
         if len(parts) > 1:
             if heads is None:
@@ -126,7 +126,7 @@ class Pattern(ABC):
     def edges(self, n: int) -> torch.Tensor:
         """(2, E) int64: the pairs (i, j) with i looking at j, sorted by i, then j."""
         at_least_one("n", n)
-        self._check_same()
+        self.check_same()
         if len(self.heads()) > 1:
             return reduce(or_, self.heads()).edges(n)
         parts = [torch.zeros(2, 0, dtype=torch.int64)]
@@ -137,11 +137,15 @@ class Pattern(ABC):
         edges = torch.cat(parts, dim=1)
         return edges[:, (edges[0] * n + edges[1]).argsort()]
 
-    def _check_same(self) -> None:
+    def check_same(self) -> None:
+        """That there is one mask of it, for all batch rows, and for all heads in `heads`."""
         if self.differs:
+            zero = torch.zeros((), dtype=torch.int64)
+            self.at(self.natural_length or 1)(zero, zero, zero, zero)  # what fails says so itself
             raise InvalidArgument(
-                "pattern: its mask_mod looks at the batch row or the head, or fails; there is no "
-                "one mask of it"
+                "pattern: its mask_mod looks at the batch row b or the head h, so that there is no "
+                "one mask of it; give every head a mask_mod of its own, which looks at i and j "
+                "only: PerHead(first, second, ...)"
             )
 
     def sparsity(self, n: int) -> float:

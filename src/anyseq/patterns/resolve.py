@@ -44,7 +44,7 @@ def evaluated(
     except Exception as problem:  # somebody's function may raise anything
         raise InvalidArgument(
             f"pattern: the mask_mod fails on index tensors b, h, i, j for {i.numel()} queries "
-            f"and {j.numel()} keys: {problem}"
+            f"and {j.numel()} keys: {type(problem).__name__}: {' '.join(str(problem).split())}"
         ) from problem
     if not isinstance(mask, torch.Tensor) or mask.dtype != torch.bool:
         what = mask.dtype if isinstance(mask, torch.Tensor) else f"a Python {type(mask).__name__}"

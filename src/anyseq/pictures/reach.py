@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import numpy as np
-from matplotlib.colors import BoundaryNorm
+from matplotlib import colormaps
+from matplotlib.colors import BoundaryNorm, Colormap
 from matplotlib.figure import Figure
+from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
+from anyseq.base import layers_text
 from anyseq.graph import Reach
-from anyseq.pictures.style import figure
+from anyseq.pictures.style import INK, figure
+
+_NEVER = "#f1f1f4"
 
 
 def reach_figure(reach: Reach) -> Figure:
-    """Row k, column j: the layers after which token k has heard of token j; blank is never."""
+    """Row k, column j: the layers after which token k has heard of token j; pale is never."""
     layers = reach.layers_per_pair().astype(float)
     layers[layers < 0] = np.nan
     made, (panel,) = figure(1)
@@ -25,22 +30,24 @@ def reach_figure(reach: Reach) -> Figure:
         norm=BoundaryNorm(np.arange(most + 2) - 0.5, colours.N),
     )
     for axis in (panel.xaxis, panel.yaxis):
-        axis.set_major_locator(MaxNLocator(integer=True))
+        axis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     panel.set_xlabel("hears of token j")
     panel.set_ylabel("token k")
     bar = made.colorbar(image, ax=panel, shrink=0.8)
     bar.set_label("layers needed")
     bar.ax.yaxis.set_major_locator(MaxNLocator(nbins=8, integer=True))
     bar.ax.minorticks_off()
+    if np.isnan(layers).any():
+        never = Patch(facecolor=_NEVER, edgecolor=INK, linewidth=0.5, label="never")
+        made.legend(handles=[never], loc="outside lower right", fontsize=9, frameon=False)
+    wanted = "all pairs" if reach.target == "all" else "all pairs j ≤ k"
     if reach.layers is None:
         title = "some pairs never meet"
     else:
-        title = f"all pairs meet within {reach.layers} layer" + "s" * (reach.layers != 1)
+        title = f"{wanted} meet within {layers_text(reach.layers)}"
     panel.set_title(title, fontsize=10)
     return made
 
 
-def _colours(most: int):  # type: ignore[no-untyped-def]
-    from matplotlib import colormaps
-
-    return colormaps["viridis_r"].resampled(most + 1).with_extremes(bad="#f1f1f4")
+def _colours(most: int) -> Colormap:
+    return colormaps["viridis_r"].resampled(most + 1).with_extremes(bad=_NEVER)

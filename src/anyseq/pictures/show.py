@@ -16,6 +16,7 @@ from anyseq.pictures.contextual import contextual_figure
 from anyseq.pictures.pattern import pattern_figure
 from anyseq.pictures.reach import reach_figure
 from anyseq.pictures.slice import slice_figure
+from anyseq.verdicts import Verdict
 
 
 @singledispatch
@@ -25,11 +26,11 @@ def show(thing: Any, *arguments: Any, **options: Any) -> Figure:
     Approximation: T along a line through its worst input, with the proved band, and the target if
         you pass it: show(result, f=f).
     Pattern: who looks at whom among n tokens: show(pattern, tokens=16).
-    Reach, a verdict's: how many layers each pair of tokens needs: show(verdict.reach).
+    Verdict, or its Reach: how many layers each pair of tokens needs.
     """
     kind = type(thing).__name__
     raise InvalidArgument(
-        f"show: no picture of {kind}; expected an Approximation, a Pattern or a Reach"
+        f"show: no picture of {kind}; expected an Approximation, a Pattern, a Verdict or a Reach"
     )
 
 
@@ -37,3 +38,13 @@ show.register(Approximation, slice_figure)
 show.register(Contextual, contextual_figure)
 show.register(Pattern, pattern_figure)
 show.register(Reach, reach_figure)
+
+
+@show.register
+def _verdict_figure(verdict: Verdict) -> Figure:
+    if verdict.reach is None:
+        raise InvalidArgument(
+            f"show: {verdict.subject}: who reaches whom is not known, since no design describes "
+            "it; expected a verdict on a design, a pattern or a config that was read as a design"
+        )
+    return reach_figure(verdict.reach)

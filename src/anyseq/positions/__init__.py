@@ -6,7 +6,7 @@ from anyseq.positions.position import NoPosition, Place, Position, position_from
 from anyseq.positions.query_key import Rotary, Shaw
 from anyseq.positions.relative import ALiBi, RelativeBias, T5Bias, ToeplitzBias
 from anyseq.positions.toeplitz import Toeplitz
-from anyseq.positions.urpe import URPE
+from anyseq.positions.urpe import URPE, base_of
 
 __all__ = [
     "URPE",
@@ -22,6 +22,7 @@ __all__ = [
     "T5Bias",
     "Toeplitz",
     "ToeplitzBias",
+    "base_of",
     "parse_position",
     "position_from_dict",
     "position_text",

@@ -31,3 +31,8 @@ class URPE(Position):
     @property
     def acts_in(self) -> frozenset[Place]:
         return self.base.acts_in | {Place.GAIN}
+
+
+def base_of(position: Position) -> Position:
+    """What acts before the probability map: the encoding under URPE, or the position itself."""
+    return position.base if isinstance(position, URPE) else position

@@ -5,6 +5,7 @@ from anyseq.probability.maps import (
     ProbMap,
     Softmax,
     prob_map_from_dict,
+    prob_map_text,
     resolve_prob_map,
 )
 from anyseq.probability.sparse import Entmax15, Sparsemax, TopK
@@ -17,5 +18,6 @@ __all__ = [
     "Sparsemax",
     "TopK",
     "prob_map_from_dict",
+    "prob_map_text",
     "resolve_prob_map",
 ]

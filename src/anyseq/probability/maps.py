@@ -5,6 +5,7 @@ A row that sees nothing (all -inf) gets weights 0 and passes no gradient.
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
@@ -65,8 +66,14 @@ class Hardmax(ProbMap):
         return weights.masked_fill(top.isnan(), torch.nan)  # NaN is nobody's largest score
 
 
+def prob_map_text(prob_map: ProbMap) -> str:
+    """The name that `resolve_prob_map` reads, such as "softmax" or "topk(8)"."""
+    values = ", ".join(str(getattr(prob_map, field.name)) for field in fields(prob_map))
+    return f"{prob_map.name}({values})" if values else prob_map.name
+
+
 def resolve_prob_map(prob_map: str | ProbMap) -> ProbMap:
-    """The map behind a name, or the object itself."""
+    """The map behind a name, such as "softmax" or "topk(8)", or the object itself."""
     if isinstance(prob_map, ProbMap):
         return prob_map
     if prob_map == Softmax.name:  # what nearly every call asks for
@@ -74,8 +81,14 @@ def resolve_prob_map(prob_map: str | ProbMap) -> ProbMap:
     plain = [name for name, cls in _KINDS.items() if not fields(cls)]
     if isinstance(prob_map, str) and prob_map in plain:
         return _KINDS[prob_map]()
+    named = re.fullmatch(r"(\w+)\((\d+)\)", prob_map) if isinstance(prob_map, str) else None
+    if named and named[1] in _KINDS and named[1] not in plain:
+        (only,) = fields(_KINDS[named[1]])
+        return prob_map_from_dict({"kind": named[1], only.name: int(named[2])})
     names = ", ".join(repr(name) for name in plain)
-    raise InvalidArgument(f"prob_map={prob_map!r}: expected {names}, or an object such as TopK(8)")
+    raise InvalidArgument(
+        f"prob_map={prob_map!r}: expected {names}, 'topk(8)', or an object such as TopK(8)"
+    )
 
 
 def prob_map_from_dict(description: Mapping[str, Any]) -> ProbMap:

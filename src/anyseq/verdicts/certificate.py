@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from anyseq.base import layers_text
 from anyseq.design import Design
 from anyseq.verdicts import verify
 from anyseq.verdicts.verify_places import looks_different, told_apart
@@ -84,7 +85,7 @@ class Certificate:
     def __str__(self) -> str:
         if self.kind == "mean":
             return "one layer of uniform attention to all tokens, then a feed-forward layer"
-        meet = f"all pairs meet within {self.layers:,} layer{'s' * (self.layers != 1)}"
+        meet = f"all pairs meet within {layers_text(self.layers)}"
         meet += f" (by {self.proof})"
         if self.kind == "rigid":
             return f"{meet}, and no two places look alike"

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -12,13 +14,15 @@ import torch
 from anyseq.base import at_least_one, one_of
 from anyseq.design import Design
 from anyseq.errors import ConstructionFault, InvalidArgument
-from anyseq.patterns import Pattern, as_pattern, evaluated
+from anyseq.patterns import Pattern, as_pattern, evaluated, parse_pattern
 from anyseq.verdicts import obstacles, papers, proofs
 from anyseq.verdicts.describe import describe
 from anyseq.verdicts.fixes import fixes
 from anyseq.verdicts.question import Facts, Question
 from anyseq.verdicts.ruling import Ruling
 from anyseq.verdicts.verdict import NORMS, TARGETS, Verdict
+
+_MOST_TOKENS = 1 << 19  # for more, the graph of a sparse pattern takes too much memory
 
 Rule = Callable[[Question], Ruling | None]
 
@@ -43,14 +47,18 @@ PAPER_B: tuple[Rule, ...] = (
 """What informs about the fixed-width class."""
 
 
+class NoLength(InvalidArgument):
+    """A pattern that fits any number of tokens, and nobody said how many."""
+
+
 def check(
     what: Any, *, norm: str = "sup", target: str = "all", tokens: int | None = None
 ) -> Verdict:
     """Whether `what` can approximate every continuous sequence-to-sequence function.
 
-    what: a Design; a Pattern, mask_mod, bool mask or BlockMask (as a design with absolute
-        positions); an anyseq, torch or Hugging Face model; a Hugging Face config, or the path of
-        its JSON file.
+    what: a Design; a Pattern, mask_mod, bool mask or BlockMask, or a tuple of them that layers take
+        in turn (as a design with absolute positions); an anyseq, torch or Hugging Face model; a
+        Hugging Face config, or the path of its JSON file or folder.
     norm: "sup", the largest error over the cube, or "lp", its mean to some power p.
     target: "all" functions, "causal" ones (f_i looks at x_0, ..., x_i), or those "equivariant"
         under permutations of the tokens.
@@ -61,11 +69,13 @@ def check(
     one_of("norm", norm, NORMS)
     one_of("target", target, TARGETS)
     if tokens is not None:
-        at_least_one("tokens", tokens)
+        _check_length(at_least_one("tokens", tokens))
     if isinstance(what, Design):
         if tokens not in (None, what.tokens):
             raise InvalidArgument(f"tokens={tokens}, but the design has {what.tokens}")
         return check_design(what, norm, target)
+    if isinstance(what, str):
+        _check_path(what)
     if _is_model(what):
         from anyseq.verdicts.models import check_model
 
@@ -75,6 +85,7 @@ def check(
 
 def check_design(design: Design, norm: str, target: str, facts: Facts | None = None) -> Verdict:
     """The verdict on a design; facts: what is known of it from an earlier question."""
+    _check_length(design.tokens)
     facts = Facts(design) if facts is None else facts
     question = Question(facts, norm, target)
     rulings = [ruling for rule in RULES if (ruling := rule(question)) is not None]
@@ -86,6 +97,8 @@ def check_design(design: Design, norm: str, target: str, facts: Facts | None = N
             f"on {design}"
         )
     findings = tuple(ruling.finding for ruling in rulings)
+    if any(one.rule == "rigidity" for one in findings):  # it says what "symmetries" says, and more
+        findings = tuple(one for one in findings if one.rule != "symmetries")
     universal: bool | None = None
     if against:
         universal, reason = False, against[0].finding.saw
@@ -123,23 +136,64 @@ def _is_model(what: Any) -> bool:
     return not names.isdisjoint({"PreTrainedConfig", "PretrainedConfig"})
 
 
+def _check_length(tokens: int) -> None:
+    if tokens > _MOST_TOKENS:
+        raise InvalidArgument(
+            f"tokens={tokens}: expected fewer; verdicts are for up to {_MOST_TOKENS:,}"
+        )
+
+
+def _check_path(what: str) -> None:
+    """A string is the path of a config; what else it could have been meant to be is said here."""
+    if Path(what).suffix == ".json" or Path(what).exists():
+        return
+    hint = "nothing is downloaded: save the config and give the path of its file"
+    with suppress(InvalidArgument):
+        python = repr(parse_pattern(what))
+        hint = f"for a pattern write check(Design(tokens, {python})), or anyseq check --pattern"
+    raise InvalidArgument(
+        f"what={what!r}: there is no such file; expected the path of a config.json, or a Design, "
+        f"a pattern, a mask or a model; {hint}"
+    )
+
+
 def _as_design(what: Any, tokens: int | None) -> Design:
-    """A pattern as a design with absolute positions."""
-    if isinstance(what, torch.Tensor):
-        if what.ndim < 2 or what.shape[-1] != what.shape[-2] or what.dtype != torch.bool:
-            raise InvalidArgument(
-                f"what: a tensor of dtype {what.dtype} and shape {tuple(what.shape)}; expected a "
-                "square bool mask, True = may attend"
-            )
-        at_least_one("tokens", what.shape[-1])
-    pattern: Pattern = as_pattern(what)
-    length = pattern.natural_length
+    """A pattern, or a tuple of them, as a design with absolute positions."""
+    if isinstance(what, list) and any(isinstance(part, Pattern) for part in what):
+        raise InvalidArgument(
+            "what: a list of patterns; expected a tuple of those that layers take in turn"
+        )
+    given = what if isinstance(what, tuple) and what else (what,)
+    cycle = tuple(map(_as_pattern, given))
+    lengths = {one.natural_length for one in cycle if one.natural_length is not None}
+    if len(lengths) > 1:
+        raise InvalidArgument(f"what: masks for {sorted(lengths)} tokens; expected one length")
+    length = lengths.pop() if lengths else None
     if length is None and tokens is None:
-        raise InvalidArgument("tokens=None: say for how many tokens; the pattern fits any number")
+        raise NoLength("tokens=None: say for how many tokens; the pattern fits any number")
     if length is not None and tokens not in (None, length):
         raise InvalidArgument(f"tokens={tokens}, but the mask is for {length}")
-    size = length or at_least_one("tokens", tokens)
-    if callable(what):  # what is wrong with somebody's function is said here, by its own error
-        zero = torch.zeros((), dtype=torch.int64)
-        evaluated(what, zero, zero, torch.arange(size)[:, None], torch.arange(min(size, 2))[None])
-    return Design(size, patterns=pattern)
+    size = at_least_one("tokens", tokens if length is None else length)
+    index, zero = torch.arange(size), torch.zeros((), dtype=torch.int64)
+    for part in given:
+        if callable(part):  # what is wrong with somebody's function is said here, by its own error
+            evaluated(part, zero, zero, index[:, None], index[None, :2])
+    return Design(size, patterns=cycle)
+
+
+def _as_pattern(given: Any) -> Pattern:
+    block_mask = hasattr(given, "mask_mod")
+    if not (isinstance(given, Pattern | torch.Tensor | list) or callable(given) or block_mask):
+        raise InvalidArgument(
+            f"what={given!r}: expected a Pattern, a mask_mod(b, h, i, j), a bool mask, a "
+            "BlockMask, a tuple of them, a Design, a model, a config or the path of one"
+        )
+    if isinstance(given, torch.Tensor):
+        square = given.ndim == 2 and given.shape[0] == given.shape[1]
+        if not square or given.dtype != torch.bool:
+            raise InvalidArgument(
+                f"what: a tensor of dtype {given.dtype} and shape {tuple(given.shape)}; expected a "
+                "square bool mask (n, n), True = may attend"
+            )
+        at_least_one("tokens", given.shape[-1])
+    return as_pattern(given)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from anyseq.design import Design
 from anyseq.patterns import pattern_text
 from anyseq.positions import position_text
+from anyseq.probability import Softmax, prob_map_text
 
 
 def describe(design: Design) -> str:
@@ -13,8 +14,8 @@ def describe(design: Design) -> str:
     position = position_text(design.position)
     parts = [f"{design.tokens:,} tokens", patterns]
     parts.append("no positions" if position == "none" else f"{position} positions")
-    if design.probability.name != "softmax":
-        parts.append(design.probability.name)
+    if design.probability != Softmax():
+        parts.append(prob_map_text(design.probability))
     parts += ["BOS"] * design.bos + ["sinks"] * design.sinks
     parts += ["no feed-forward"] * (not design.feedforward)
     if design.final_norm is not None:

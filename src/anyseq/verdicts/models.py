@@ -4,21 +4,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from anyseq.base import at_least_one
-from anyseq.design import Design
+from anyseq.design import USUAL_TOKENS, Design
 from anyseq.errors import InvalidArgument, UnsupportedModel
 from anyseq.nn import Attention, Transformer
 from anyseq.patterns import Causal
 from anyseq.verdicts import seen
+from anyseq.verdicts.function import Function
 from anyseq.verdicts.probes import Probe, probe
-from anyseq.verdicts.running import Function, as_function, is_hugging_face
+from anyseq.verdicts.running import as_function, is_hugging_face
 from anyseq.verdicts.verdict import Finding, Verdict
 
-_TOKENS = 16
+if TYPE_CHECKING:
+    from anyseq.hf import Reading
+
 _PROBED = 256  # tokens; the probe runs as many sequences of that many tokens at once
 
 
@@ -50,7 +53,7 @@ def check_model(what: Any, *, norm: str, target: str, tokens: int | None) -> Ver
     very model; but nothing is said of weights that were not tried, so that the answer is None, as
     it is if all probes pass, unless the rules say more.
 
-    tokens: the length; 16 unless given, or that of the design.
+    tokens: the length; 16 unless given, or that of the design, or one that a torch module takes.
     """
     if tokens is not None:
         at_least_one("tokens", tokens)
@@ -62,33 +65,35 @@ def _of_config(config: Any, tokens: int | None) -> _Subject:
     from anyseq.hf import read_config  # transformers is an extra, and slow to import
 
     reading = read_config(config, tokens)
-    found = tuple(Finding("config", True, fact, "as read") for fact in reading.facts)
     name = f"{reading.subject}, {reading.tokens:,} tokens"
-    return _Subject(name, reading.tokens, reading.design, reading.unsure, found)
+    return _Subject(name, reading.tokens, reading.design, reading.unsure, _as_read(reading))
 
 
 def _of_module(module: torch.nn.Module, tokens: int | None) -> _Subject:
     if isinstance(module, Transformer):
         subject = _of_transformer(module, tokens)
+        tokens = subject.tokens
     elif is_hugging_face(module):
         subject = _of_hugging_face(module, tokens)
+        tokens = subject.tokens
     else:
         subject = _undescribed(module, tokens, "it is not a model whose design is known")
-    subject = replace(subject, name=f"{subject.name}, {subject.tokens} tokens")
     if subject.tokens > _PROBED:
         saw = f"{subject.tokens} tokens are too many for it: up to {_PROBED}"
         unseen = Finding("probe", None, saw, "not run")
-        return replace(subject, findings=(*subject.findings, unseen))
-    function = as_function(module)
+        name = f"{subject.name}, {subject.tokens} tokens"
+        return replace(subject, name=name, findings=(*subject.findings, unseen))
+    function = as_function(module, tokens=tokens)
+    name = f"{subject.name}, {function.tokens} tokens"
+    subject = replace(subject, name=name, tokens=function.tokens)
     result = probe(function, subject.tokens)
-    found = (*subject.findings, *seen.findings(result))
-    subject = replace(subject, findings=found, function=function, probe=result)
+    subject = replace(subject, function=function, probe=result)
     wrong = None if subject.design is None else seen.disagreement(subject.design, result)
     if wrong is None:
         return subject
     differs = Finding("description", False, wrong, "the model is not what it says")
     why = f"the model is not what its description says: {wrong}"
-    return replace(subject, design=None, unsure=(why,), findings=(differs, *found))
+    return replace(subject, design=None, unsure=(why,), findings=(differs, *subject.findings))
 
 
 def _of_transformer(module: Transformer, tokens: int | None) -> _Subject:
@@ -126,32 +131,37 @@ def _of_hugging_face(module: Any, tokens: int | None) -> _Subject:
         reading = read_config(module.config, tokens)
     except UnsupportedModel as problem:
         return _undescribed(module, tokens, f"its config could not be read: {problem}")
-    found = tuple(Finding("config", True, fact, "as read") for fact in reading.facts)
     part = "the encoder of " * bool(module.config.is_encoder_decoder)
     name = f"{part}{type(module).__name__}: {reading.subject}"
-    return _Subject(name, reading.tokens, reading.design, reading.unsure, found)
+    return _Subject(name, reading.tokens, reading.design, reading.unsure, _as_read(reading))
+
+
+def _as_read(reading: Reading) -> tuple[Finding, ...]:
+    return tuple(Finding("config", True, fact, "as read") for fact in reading.facts)
 
 
 def _undescribed(module: torch.nn.Module, tokens: int | None, why: str) -> _Subject:
     """A model that can only be probed."""
-    return _Subject(type(module).__name__, tokens or _TOKENS, None, (why,), ())
+    return _Subject(type(module).__name__, tokens or USUAL_TOKENS, None, (why,), ())
 
 
 def _answer(subject: _Subject, norm: str, target: str) -> Verdict:
     from anyseq.verdicts.check import check_design  # which itself hands models on to here
 
-    verdict = Verdict(subject.name, None, norm, target, "", subject.findings)
+    found = subject.findings
+    if subject.probe is not None:
+        found += seen.findings(subject.probe, norm, target)
+    verdict = Verdict(subject.name, None, norm, target, "", found)
     if subject.design is not None:
         ruled = check_design(subject.design, norm, target)
-        found = (*subject.findings, *ruled.findings)
-        verdict = replace(ruled, subject=subject.name, findings=found)
+        verdict = replace(ruled, subject=subject.name, findings=(*found, *ruled.findings))
     verdict = replace(verdict, _again=partial(_answer, subject))
     if verdict.universal is False:
         return _with_replay(subject, verdict)
     failed = _seen_to_fail(subject, verdict)
     if failed is not None:
         return failed
-    gaps = tuple(Finding("not covered", None, why, "as read") for why in subject.unsure)
+    gaps = tuple(Finding("not covered", None, why, "no theorem") for why in subject.unsure)
     found = (*verdict.findings, *gaps)
     if verdict.universal and not subject.unsure:
         return verdict

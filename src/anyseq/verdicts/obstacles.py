@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from anyseq.positions import Place, Shaw
+from anyseq.base import layers_text
+from anyseq.positions import Place, Shaw, base_of
 from anyseq.verdicts import witnesses
-from anyseq.verdicts.question import Question, base_of, layers_text
+from anyseq.verdicts.question import Question
 from anyseq.verdicts.ruling import Ruling
 from anyseq.verdicts.verdict import Finding
 
@@ -78,8 +79,11 @@ def symmetries(question: Question) -> Ruling | None:
         return None
     if not question.reach.holds:
         return None  # refuted already
-    found = question.symmetry
     rule, theorem = "symmetries", "Theorem 5.2"
+    if question.refinement.discrete:  # a symmetry would keep the classes of the refinement
+        saw = "positions are told apart even on identical tokens, so that no two look alike"
+        return Ruling(Finding(rule, True, saw, theorem))
+    found = question.symmetry
     if found.rigid:
         return Ruling(Finding(rule, True, "only the identity keeps the design", theorem))
     if found.rigid is None:
@@ -110,6 +114,7 @@ def feed_forward(question: Question) -> Ruling | None:
     if (
         question.norm == "sup"
         and stochastic
+        and design.final_norm is None
         and not question.knows_positions
         and len(np.unique(question.refinement.limit)) == 1
         and not _has_empty_row(question)

@@ -40,7 +40,7 @@ def path(question: Question) -> Ruling:
     saw = {
         True: f"there is a Hamiltonian path ({found.method})",
         False: f"there is no Hamiltonian path ({found.method})",
-        None: f"whether there is a Hamiltonian path is not known ({found.method})",
+        None: f"whether there is a Hamiltonian path is not known ({found.message})",
     }[found.exists]
     return _info("path", found.exists, saw, _ONE)
 

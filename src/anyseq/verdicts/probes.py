@@ -15,8 +15,9 @@ import torch
 
 from anyseq.base import at_least_one, generator, uniform
 from anyseq.errors import InvalidArgument
+from anyseq.verdicts.function import Function
 from anyseq.verdicts.rounding import rounding
-from anyseq.verdicts.running import Function, as_function
+from anyseq.verdicts.running import as_function
 
 _RANDOM_WEIGHTS = 3
 _INPUTS = 2
@@ -50,7 +51,7 @@ def probe(
     """Run a copy of the model on identical tokens, on permuted ones, and on ones of which a single
     token changes; see `as_function` for what it can be, and `Probe` for what is returned."""
     at_least_one("tokens", tokens)
-    function = model if isinstance(model, Function) else as_function(model, features)
+    function = model if isinstance(model, Function) else as_function(model, features, tokens)
     together = np.ones((tokens, tokens), dtype=bool)
     depends = np.zeros((tokens, tokens), dtype=bool)
     symmetries = list(_SYMMETRIES if tokens > 1 else ())

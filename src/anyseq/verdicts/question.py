@@ -19,7 +19,7 @@ from anyseq.graph import (
     symmetry,
 )
 from anyseq.patterns import Pattern
-from anyseq.positions import URPE, Absolute, ALiBi, Place, Position, Sinusoidal
+from anyseq.positions import Absolute, ALiBi, Place, Sinusoidal, base_of
 from anyseq.probability import Entmax15, Softmax, Sparsemax, TopK
 
 
@@ -87,7 +87,7 @@ class Question:
     @property
     def size(self) -> int:
         """Positions that patterns see: the tokens, and BOS."""
-        return self.design.tokens + self.design.bos
+        return self.design.size
 
     @cached_property
     def is_causal(self) -> bool:
@@ -129,16 +129,6 @@ class Question:
             if any(_full(part, self.size) for part in cycle[layer % len(cycle)].heads()):
                 return layer
         return None
-
-
-def layers_text(count: int) -> str:
-    """So many layers, in words."""
-    return f"{count:,} layer" + "s" * (count != 1)
-
-
-def base_of(position: Position) -> Position:
-    """The encoding under URPE, or itself."""
-    return position.base if isinstance(position, URPE) else position
 
 
 def _causal(pattern: Pattern, size: int) -> bool:

@@ -8,39 +8,46 @@ import numpy as np
 from anyseq.design import Design
 from anyseq.graph import refine
 from anyseq.verdicts import witnesses
+from anyseq.verdicts.function import Function
 from anyseq.verdicts.probes import Probe
-from anyseq.verdicts.running import Function
 from anyseq.verdicts.verdict import Finding
 from anyseq.verdicts.witness import Witness
 
 
-def findings(probe: Probe) -> tuple[Finding, ...]:
-    """The three probes, in words."""
+def findings(probe: Probe, norm: str, target: str) -> tuple[Finding, ...]:
+    """The probes that bear on the question, in words. Whether identical tokens are told apart
+    matters in sup norm; neither that nor a symmetry keeps a model from equivariant functions."""
     basis = f"{probe.trials} sets of weights" if probe.trials > 1 else "its own weights"
-    count = len(set(probe.classes))
-    equal = {1: "all outputs are equal", probe.tokens: "all outputs differ"}
-    identical = equal.get(count, f"outputs fall into {count} classes")
-    if probe.tokens == 1:
-        identical = "there is one token only"
-    commutes = "commutes with " + ", ".join(probe.equivariant)
-    pair = _independent(probe, "all")
-    depends = "every output depends on every token"
+    found = []
+    if norm == "sup" and target != "equivariant":
+        count = len(set(probe.classes))
+        equal = {1: "all outputs are equal", probe.tokens: "all outputs differ"}
+        saw = equal.get(count, f"outputs fall into {count} classes")
+        if probe.tokens == 1:
+            saw = "there is one token only"
+        found.append(Finding("probe: identical tokens", count == probe.tokens, saw, basis))
+    if target != "equivariant":
+        saw = "no symmetry seen"
+        if probe.equivariant:
+            saw = "commutes with " + ", ".join(probe.equivariant)
+        found.append(Finding("probe: symmetry", not probe.equivariant, saw, basis))
+    missing = _independent(probe, target) is not None
+    found.append(Finding("probe: dependence", not missing, _dependence(probe, target), basis))
+    return tuple(found)
+
+
+def _dependence(probe: Probe, target: str) -> str:
+    """Which outputs depend on which tokens, among those that may in the target class."""
+    pair, early = _independent(probe, target), _independent(probe, "causal")
+    if pair is not None and _is_causal(probe) and target != "causal":
+        also = "" if early is None else f", nor output {early[0]} on token {early[1]}"
+        return f"no output depends on a later token{also}"
     if pair is not None:
-        depends = f"output {pair[0]} does not depend on token {pair[1]}"
-        if _is_causal(probe):
-            depends = "no output depends on a later token"
-            early = _independent(probe, "causal")
-            depends += "" if early is None else f", nor output {early[0]} on token {early[1]}"
-    return (
-        Finding("probe: identical tokens", count == probe.tokens, identical, basis),
-        Finding(
-            "probe: symmetry",
-            not probe.equivariant,
-            commutes if probe.equivariant else "no symmetry seen",
-            basis,
-        ),
-        Finding("probe: dependence", pair is None, depends, basis),
-    )
+        return f"output {pair[0]} does not depend on token {pair[1]}"
+    if target != "causal":
+        return "every output depends on every token"
+    later = ", and on no later one" * _is_causal(probe)
+    return f"every output depends on its own token and on every earlier one{later}"
 
 
 def obstruction(probe: Probe, norm: str, target: str) -> Witness | None:
@@ -97,7 +104,7 @@ def disagreement(design: Design, probe: Probe) -> str | None:
 
 def _reached(design: Design) -> np.ndarray:
     """(tokens, tokens) bool [k, j]: token j reaches token k within the depth of the design."""
-    size = design.tokens + design.bos
+    size = design.size
     reached = np.eye(size, dtype=bool)
     assert design.depth is not None
     for layer in range(design.depth):

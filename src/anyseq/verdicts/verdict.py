@@ -11,6 +11,7 @@ from anyseq.base import one_of, table
 from anyseq.design import Design
 from anyseq.graph import Reach
 from anyseq.verdicts.certificate import Certificate
+from anyseq.verdicts.text import ANSWERS, verdict_text
 from anyseq.verdicts.witness import Witness
 
 NORMS = ("sup", "lp")
@@ -153,19 +154,4 @@ class Verdict:
         }
 
     def __str__(self) -> str:
-        lines = [
-            f"{self.subject}",
-            f"universal: {ANSWERS[self.universal]}"
-            f" ({self.norm} norm, target {self.target}): {self.reason}",
-        ]
-        for one in self.findings:
-            lines.append(f"  {ANSWERS[one.holds]:>7}  {one.rule}: {one.saw} [{one.theorem}]")
-        if self.witness is not None:
-            lines.append(f"witness {self.witness}")
-        for fix in self.fixes:
-            extra = f"{fix.connections:+,} connections a layer, {fix.parameters}"
-            lines.append(f"fix: {fix.change} ({extra})")
-        return "\n".join(lines)
-
-
-ANSWERS = {True: "yes", False: "no", None: "unknown"}
+        return verdict_text(self)

@@ -21,7 +21,7 @@ _HEADS = 8
 def told_apart(design: Design, layers: int) -> bool:
     """Whether some network of the design, of that many layers, gives all tokens different outputs
     on identical tokens."""
-    size, rng = design.tokens + design.bos, generator(0)
+    size, rng = design.size, generator(0)
     if isinstance(_base(design), Absolute | Sinusoidal):
         return True
     bias, gain = _labels(design, size)
@@ -32,9 +32,11 @@ def told_apart(design: Design, layers: int) -> bool:
         seen = [places.double()[:, None]]
         for head in design.cycle[layer % len(design.cycle)].heads():
             mask = head.mask(size)
-            for _ in range(_HEADS):
+            # who wins changes at single offsets only: such maps need heads for all of them
+            for _ in range(_HEADS * size if ties and slopes else _HEADS):
+                most = size if slopes else 2
                 score, level = (
-                    torch.randint(-2, 3, (4 * size,), generator=rng).double()
+                    torch.randint(-most, most + 1, (4 * size,), generator=rng).double()
                     if ties
                     else torch.randn(4 * size, generator=rng, dtype=torch.float64)
                     for _ in range(2)
@@ -43,7 +45,8 @@ def told_apart(design: Design, layers: int) -> bool:
                 slope = 8 * torch.rand((), generator=rng, dtype=torch.float64)
                 slope = 2.0 ** -(slope.round() if ties else slope)  # powers of two tie exactly
                 if slopes:
-                    level = level * slope * torch.randint(1, size + 1, (), generator=rng)
+                    reach = 1 if ties else torch.randint(1, size + 1, (), generator=rng)
+                    level = level * slope * reach
                 by_label = -slope * bias if slopes else score[bias]
                 scores = by_label + level[places][None, :]
                 scores = scores.masked_fill(~mask, -torch.inf)
@@ -67,7 +70,7 @@ def looks_different(design: Design) -> bool:
     sees, and what those see, of random functions of labels and of these sums themselves; then, for
     places with equal sums, by trying to map what one sees onto what the other sees. Too many trials
     count as alike."""
-    size, rng = design.tokens + design.bos, generator(0)
+    size, rng = design.size, generator(0)
     bias, gain = _labels(design, size)
     places = _start(design, size)
     heads = {head for pattern in design.cycle for head in pattern.heads()}

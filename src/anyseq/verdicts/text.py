@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import textwrap
+from typing import TYPE_CHECKING
 
 from anyseq.positions import Absolute
-from anyseq.verdicts import ANSWERS, Verdict
+
+if TYPE_CHECKING:
+    from anyseq.verdicts.verdict import Finding, Verdict
+
+ANSWERS = {True: "yes", False: "no", None: "unknown"}
 
 _WIDTH = 80
 
@@ -23,25 +28,22 @@ def verdict_text(verdict: Verdict) -> str:
     lines = [
         *_wrapped("", verdict.subject),
         "",
-        *_wrapped("", f"{answer} {kinds[verdict.target]} in {norm}: {verdict.reason}."),
+        *_wrapped("", f"{answer} {kinds[verdict.target]} in {norm}: {verdict.reason.rstrip('.')}."),
         "",
     ]
     for one in verdict.findings:
         mark = "read" if one.theorem == "as read" else ANSWERS[one.holds]
-        lines += _wrapped(f"  {mark:<8}", f"{one.rule}: {one.saw} [{one.theorem}]")
+        lines += _wrapped(f"  {mark:<8}", f"{one.rule}: {one.saw.rstrip('.')} [{one.theorem}]")
     if verdict.witness is not None:
         lines += ["", *_wrapped("  witness ", str(verdict.witness))]
     if verdict.certificate is not None:
         lines += ["", *_wrapped("  proof   ", str(verdict.certificate))]
     if verdict.witness is not None and verdict.witness.name == "W5":
-        hint = "no layer sees later tokens; --target causal asks about causal functions"
+        hint = "no layer sees later tokens; the target causal asks about causal functions"
         lines += ["", *_wrapped("  note    ", hint)]
     design = verdict.design
     if design is not None and design.position == Absolute() and design.depth is None:
-        conditions = ", ".join(
-            one.saw if one.rule == "s" and one.holds else f"{one.rule} {ANSWERS[one.holds]}"
-            for one in verdict.fixed_width
-        )
+        conditions = ", ".join(map(_condition, verdict.fixed_width))
         known = f"conditions of Yun et al. 2020b for fixed width, in L^p: {conditions}"
         lines += ["", *_wrapped("  also    ", known)]
     if verdict.fixes:
@@ -51,6 +53,13 @@ def verdict_text(verdict: Verdict) -> str:
         lines += _wrapped("  repair  ", f"{fix.change} ({cost})")
     lines += ["", textwrap.indent(verdict.table(), "  ")]
     return "\n".join(lines)
+
+
+def _condition(one: Finding) -> str:
+    """One of paper B's conditions; what is not known says why."""
+    if one.holds is None or (one.rule == "s" and one.holds):
+        return one.saw
+    return f"{one.rule} {ANSWERS[one.holds]}"
 
 
 def _wrapped(start: str, text: str) -> list[str]:
