@@ -84,8 +84,8 @@ def test_padding_is_shown() -> None:
         (aq.Design(2, feedforward=False), {}, "needs feed-forward layers"),
         (aq.Design(2, bos=True), {}, "designs with bos=False"),
         (aq.Design(2, final_norm="rmsnorm"), {}, "designs with final_norm=None"),
-        (aq.Design(2, depth=7), {}, "exactly 580 layers; the design has depth=7"),
-        (aq.Design(2, position=aq.NoPosition()), {}, "gather: it needs absolute positions"),
+        (aq.Design(2, depth=7), {}, "580 layers; the design has depth=7"),
+        (aq.Design(2, position=aq.NoPosition()), {}, "gather: it needs a design that gathers"),
         (aq.Design(2, position=aq.NoPosition()), {"tol": 1e-3}, "yun: it needs δ <= 2^-"),
     ],
 )
@@ -112,6 +112,12 @@ def test_many_features_are_refused_as_clearly() -> None:
     plan = aq.plan(aq.Design(2), 2000, 0.1, lipschitz=1.0, norm="lp")
     assert not plan.recipes
     assert "bits and float64 holds 53" in plan.refused["yun"]
+
+
+def test_a_design_for_causal_functions_says_so() -> None:
+    design = aq.Design(2, patterns=aq.Causal(), position=aq.Rotary(), bos=True)
+    assert "f must be causal" in str(aq.plan(design, 1, 0.1, lipschitz=1.0))
+    assert "f must be" not in str(aq.plan(aq.Design(2), 1, 0.1, lipschitz=1.0))
 
 
 def test_a_depth_that_fits_is_accepted() -> None:

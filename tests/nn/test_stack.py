@@ -82,6 +82,21 @@ def test_halves_and_sizes() -> None:
     assert model.shape.hidden == HIDDEN
 
 
+def test_idle_blocks_let_the_cycle_go_on() -> None:
+    design = aq.Design(4, patterns=(aq.Full(), aq.Causal()))
+    idle, x = Layers(idle=3), random(6, 4, 2)
+    runs = [Layers(feedforward=feedforward(2)), idle, Layers(attention=attention(1)), idle]
+    model = Stack.of(design, runs, in_features=2, out_features=3)
+    assert (len(model), model.shape.attention_layers, model.shape.feedforward_layers) == (9, 1, 2)
+    z = torch.nn.functional.pad(x, (0, 3))
+    for block in model:
+        z = block(z)
+    torch.testing.assert_close(model(x), z[..., :3])
+    changed = x.clone()
+    changed[:, 1:] += 1.0  # attention is in layer 5: causal
+    assert torch.equal(model(x)[:, 0], model(changed)[:, 0])
+
+
 def test_a_layer_shares_the_memory_of_the_stack() -> None:
     model = stack()
     x = random(2, 4, 2)

@@ -28,6 +28,7 @@ from anyseq.construct.error import (
     combine,
     proved_status,
 )
+from anyseq.construct.kind import ASSUMES, check_kind, kind_of_function
 from anyseq.construct.methods import METHODS, fit
 from anyseq.construct.plan import DEFAULT_BUDGET, check_p, make_plan
 from anyseq.construct.result import Approximation, Facts
@@ -36,7 +37,6 @@ from anyseq.construct.smooth import Lipschitz, Smoothness, given, size
 from anyseq.construct.target import Function, Target
 from anyseq.design import Design
 from anyseq.errors import CannotApproximate, InvalidArgument, InvalidFunction
-from anyseq.positions import NoPosition
 
 
 def approximate(
@@ -57,6 +57,9 @@ def approximate(
     progress: Progress = silent,
 ) -> Approximation:
     """A Transformer of this design that is within tol of f on [0, 1]^(tokens x features).
+
+    Where `anyseq.check` proves the design universal for causal functions only, or for equivariant
+    ones only, f must be of that kind.
 
     f: (batch, tokens, features) -> (batch, tokens, out_features), vectorised, torch float64.
     tol: sup norm: the largest entry of |f - T|; "lp": (∫ Σ|f - T|^p dx)^(1/p), the sum
@@ -97,8 +100,7 @@ def approximate(
     rng = generator(seed)
     progress("look at f", 0, 1)
     target = Target(f, design.tokens, features, out_features)
-    if isinstance(design.position, NoPosition):
-        probe.check_equivariant(target, rng)
+    check_kind(kind_of_function(design, norm), target, rng)
     if norm == SUP:
         probe.check_continuous(target, tol, smooth, rng)
     slope = probe.steepest(target, rng)
@@ -222,11 +224,8 @@ def _assemble(
     terms: tuple[Term, ...] | None = None,
 ) -> Approximation:
     ask = recipe.ask
-    assumes = [assumption]
-    if isinstance(ask.design.position, NoPosition):
-        assumes.append(
-            "f commutes with permutations of the tokens (no contradiction in 256 samples)"
-        )
+    kind = kind_of_function(ask.design, ask.norm)
+    assumes = [assumption, *([ASSUMES[kind]] if kind in ASSUMES else [])]
     return Approximation(
         facts=Facts(
             design=ask.design,

@@ -28,6 +28,25 @@ def plain_blocks(design: Design) -> None:
             raise CannotApproximate(f"it is built for designs with {name}=False")
 
 
+def gathering(design: Design) -> str:
+    """What every token can gather, in sup norm: "all" tokens, or, for "causal" functions, those up
+    to itself."""
+    from anyseq.verdicts import check  # slow to load
+
+    if design.sinks and not isinstance(design.probability, Softmax):
+        name = design.probability.name
+        raise CannotApproximate(f"blocks have sinks with softmax, not with {name}")
+    reasons = []
+    for target in ("all", "causal"):
+        verdict = check(design, norm="sup", target=target)
+        if verdict.certificate is not None and verdict.certificate.kind == "gather":
+            return target
+        reasons.append(verdict.reason)
+    raise CannotApproximate(
+        f"it needs a design that gathers the sequence, and in sup norm {reasons[0]}"
+    )
+
+
 def feed_forward(design: Design) -> None:
     """Feed-forward halves, and outputs of any size."""
     if not design.feedforward:

@@ -8,6 +8,7 @@ from typing import Any
 from anyseq.base import at_least_one, one_of, positive, table
 from anyseq.construct.ask import Ask, Recipe
 from anyseq.construct.error import MEAN, NORMS, SUP, combine, norm_name
+from anyseq.construct.kind import kind_of_function
 from anyseq.construct.methods import BY_NAME_ONLY, METHODS
 from anyseq.construct.methods.fit import FitRecipe
 from anyseq.construct.smooth import Lipschitz, Smoothness, given, size
@@ -113,6 +114,9 @@ class Plan:
             ],
         )
         notes = [f"{name}: {why}" for name, why in self.refused.items()]
+        kind = kind_of_function(ask.design, ask.norm)
+        if kind != "all" and self.recipes:
+            notes.append(f"f must be {kind}: the design is universal for such functions only")
         notes += [f"{recipe.method}: {note}" for recipe in self.recipes for note in recipe.notes]
         if any(not recipe.terms for recipe in self.recipes):
             notes.append(
@@ -218,9 +222,7 @@ def _check_size(recipe: Recipe, budget: int) -> None:
             f"{grid}; the budget is {budget:,}"
         )
     if depth is not None and depth != shape.layers:
-        raise CannotApproximate(
-            f"it needs exactly {shape.layers:,} layers; the design has depth={depth}"
-        )
+        raise CannotApproximate(f"it needs {shape.layers:,} layers; the design has depth={depth}")
 
 
 def _seconds(recipe: Recipe) -> float:

@@ -217,3 +217,22 @@ def check_equivariant(target: Target, rng: torch.Generator) -> None:
                 f"reordered f(x) differ by {float(gap[at]):.6g}",
             ),
         )
+
+
+def check_causal(target: Target, rng: torch.Generator) -> None:
+    """Refuse f if the output of a token changes with later tokens."""
+    x, later = uniform(2, 256, target.tokens, target.features, rng=rng)
+    last = torch.arange(256) % target.tokens  # the last token that stays as it is
+    stays = torch.arange(target.tokens)[None, :, None] <= last[:, None, None]
+    y, z = target(x), target(torch.where(stays, x, later))
+    gap = torch.where(stays, (y - z).abs(), 0.0).flatten(1).amax(1)
+    at = int(gap.argmax())
+    if float(gap[at]) > 1e-9 * max(1.0, float(y.abs().max())):
+        raise CannotApproximate(
+            "in this design no token learns of all later ones, and f looks at them; use another "
+            "pattern",
+            (
+                f"at x = {x[at].tolist()}, other tokens after token {int(last[at])} change f up to "
+                f"there by {float(gap[at]):.6g}",
+            ),
+        )

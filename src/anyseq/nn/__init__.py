@@ -1,7 +1,11 @@
 """Trainable modules. They take (batch, tokens, features)."""
 
 from anyseq.nn.attention import Attention
-from anyseq.nn.attention_position import AttentionPosition, attention_position
+from anyseq.nn.attention_position import (
+    AttentionPosition,
+    attention_position,
+    inside_attention,
+)
 from anyseq.nn.block import Block
 from anyseq.nn.cache import Cache, LayerCache, keeps_its_past
 from anyseq.nn.feedforward import FeedForward
@@ -33,6 +37,7 @@ __all__ = [
     "Transformer",
     "attention_position",
     "input_position",
+    "inside_attention",
     "keeps_its_past",
     "shortest_paths",
 ]

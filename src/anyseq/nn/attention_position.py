@@ -198,7 +198,9 @@ def attention_position(
     """
 
     def normal(*shape: int) -> torch.Tensor:
-        return nn.init.normal_(torch.empty(*shape, dtype=dtype, device=device), std=INIT_STD)
+        table = torch.empty(*shape, dtype=dtype, device=device)
+        # on the meta device there are no numbers, and drawing them would load torch's compiler
+        return table if table.is_meta else nn.init.normal_(table, std=INIT_STD)
 
     match position:
         case Rotary():

@@ -61,10 +61,14 @@ class FeedForwardLayers:
 
 @dataclass(frozen=True)
 class Layers:
-    """Consecutive blocks; a half that is None is the zero half."""
+    """Consecutive blocks; a half that is None is the zero half.
+
+    idle: the number of blocks, if both halves are None: they only let the design's cycle go on.
+    """
 
     attention: AttentionLayers | None = None
     feedforward: FeedForwardLayers | None = None
+    idle: int = 0
 
     def __post_init__(self) -> None:
         if self.attention and self.feedforward:
@@ -75,7 +79,7 @@ class Layers:
     def __len__(self) -> int:
         if self.attention:
             return len(self.attention.q_bias)
-        return len(self.feedforward.up_bias) if self.feedforward else 0
+        return len(self.feedforward.up_bias) if self.feedforward else self.idle
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ def wiring(axes: int, steps: int, chunk: int, values: int) -> Wiring:
         axes=axes,
         steps=steps,
         chunk=chunk,
-        hidden=2 * chunk + scratch,
+        hidden=max(4 * chunk, *map(len, tournament(axes).rounds), 1),
         width=axes + values + scratch + chunk,
         slots_at=0,
         values_at=axes,
@@ -42,7 +42,7 @@ def test_the_layers_are_the_formula(sizes: tuple[int, int], chunk: int, seed: in
     values = torch.randn((steps + 1) ** axes, 2, generator=rng, dtype=torch.float64)
     w = wiring(axes, steps, chunk, 2)
     layers = interpolate(values, w)
-    assert len(layers) == interpolator_layers(axes, steps, chunk)
+    assert len(layers) == interpolator_layers(w)
     x = torch.rand(40, axes, generator=rng, dtype=torch.float64)
     x[:10] = (x[:10] * steps).round() / steps  # nodes
     x[10:20] = x[10:20, :1]  # the diagonal: many ties

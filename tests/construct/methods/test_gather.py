@@ -39,8 +39,8 @@ def test_the_chunk_is_the_cheapest(tokens: int, log_steps: int) -> None:
     if (2**log_steps + 1) ** tokens > 10**7:
         return
     found = recipe(tokens, log_steps)
-    others = [found._shape(found._wiring(2**power)).parameters for power in range(log_steps + 2)]
-    assert found.shape.parameters == min(others)
+    others = [found._parameters(found._wiring(2**power)) for power in range(log_steps + 2)]
+    assert found._parameters(found.wiring) == min(others)
 
 
 def test_rounding_stays_within_its_term() -> None:

@@ -5,6 +5,7 @@ from anyseq.construct.gadgets.carry import carry, take_above
 from anyseq.construct.gadgets.clear import clear
 from anyseq.construct.gadgets.clip import clip, clip_layers
 from anyseq.construct.gadgets.clipped_selector import select_clipped
+from anyseq.construct.gadgets.colour import decide
 from anyseq.construct.gadgets.decide import deciding_gap
 from anyseq.construct.gadgets.erase import erase, erase_layers
 from anyseq.construct.gadgets.fill import fill
@@ -27,12 +28,14 @@ from anyseq.construct.gadgets.router import route
 from anyseq.construct.gadgets.selector import select
 from anyseq.construct.gadgets.shift import all_max_shift, global_shift, selective_shifts
 from anyseq.construct.gadgets.tournament import tournament
+from anyseq.construct.gadgets.units import Units
 from anyseq.construct.gadgets.value_map import value_map, written
 from anyseq.construct.gadgets.windows import Room, windows
 
 __all__ = [
     "CONSTANT",
     "Room",
+    "Units",
     "Wiring",
     "all_max_shift",
     "banish",
@@ -42,6 +45,7 @@ __all__ = [
     "clip",
     "clip_layers",
     "closed",
+    "decide",
     "deciding_gap",
     "erase",
     "erase_layers",

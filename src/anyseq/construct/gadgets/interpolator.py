@@ -11,10 +11,10 @@ Nodes on one diagonal, g = h + c·(1, ..., 1), share their extremes: max_i (y_i 
 min_i (y_i - g_i) = N - c with M, N those of h. So for every diagonal h (with min_i h_i = 0)
 
     a tournament (⌈log2 D⌉ layers) finds M and N;
-    then, for `chunk` nodes of the diagonal at a time,
-      an inner layer puts s_c = ReLU(M - c) + ReLU(c - N) into a node feature,
-      an outer layer adds ReLU(1 - s_c) f(g) to the values, and clears s_c - ReLU(s_c) = 0;
-    the last outer layer clears the tournament's scratch in the same way.
+    then each layer deals with `chunk` nodes of the diagonal in two ways:
+      it puts s_c = ReLU(M - c) + ReLU(c - N) into node features, for the next nodes,
+      it adds ReLU(1 - s_c) f(g) to the values, and clears s_c - ReLU(s_c) = 0, for those before;
+    the last layers do the second only, and clear the tournament's scratch in the same way.
 
 A node whose hat is 0 adds an exact 0: its ReLU is off. (h has length m+1 - max_i h_i, and there are
 (m+1)^D - m^D diagonals.)
@@ -35,7 +35,10 @@ from anyseq.nn import Layers
 
 @dataclass(frozen=True)
 class Wiring:
-    """Where the interpolator reads and writes, and how large its layers are."""
+    """Where the interpolator reads and writes, and how large its layers are.
+
+    hidden: 4·chunk or more, and enough for a round of the tournament.
+    """
 
     axes: int
     steps: int
@@ -48,23 +51,32 @@ class Wiring:
     nodes_at: int
 
 
-def interpolator_layers(axes: int, steps: int, chunk: int) -> int:
+def interpolator_layers(wiring: Wiring) -> int:
     """How many layers `interpolate` has.
 
     The diagonals h with largest entry t, of length m+1-t, number (t+1)^D - 2t^D + (t-1)^D for
     t >= 1 (all, less those that miss 0, less those that miss t, plus those that miss both).
     """
-    rounds = len(tournament(axes).rounds)
+    axes, steps = wiring.axes, wiring.steps
+    around = len(tournament(axes).rounds) + _last_layers(wiring)
     if axes == 1:  # one diagonal, however long
-        return 2 * -(-(steps + 1) // chunk)
+        return around + -(-(steps + 1) // wiring.chunk)
     top = np.arange(1, steps + 1, dtype=np.int64)
     count = np.append((top + 1) ** axes - 2 * top**axes + (top - 1) ** axes, 1)
     length = np.append(steps + 1 - top, steps + 1)
-    return int((count * (rounds + 2 * -(-length // chunk))).sum())
+    return int((count * (around + -(-length // wiring.chunk))).sum())
+
+
+def _last_layers(wiring: Wiring) -> int:
+    """Layers that add the last nodes of a diagonal and clear the scratch."""
+    return -(-(2 * wiring.chunk + tournament(wiring.axes).scratch) // wiring.hidden)
 
 
 def interpolate(values: torch.Tensor, wiring: Wiring) -> Layers:
-    """Add Σ_g hat_g(slots) values[g] to the value features; values ((m+1)^D, V)."""
+    """Add Σ_g hat_g(slots) values[g] to the value features; values ((m+1)^D, V).
+
+    A layer has room for 4·chunk ReLUs: hats and clearing of the nodes before, then s_c of the next.
+    """
     axes, chunk = wiring.axes, wiring.chunk
     plan = tournament(axes)
     rounds = len(plan.rounds)
@@ -72,7 +84,7 @@ def interpolate(values: torch.Tensor, wiring: Wiring) -> Layers:
     starts = nodes[nodes.amin(1) == 0]
     length = wiring.steps + 1 - starts.amax(1)
     chunks = (length + chunk - 1) // chunk
-    size = rounds + 2 * chunks
+    size = rounds + chunks + _last_layers(wiring)
     first = size.cumsum(0) - size
 
     layers = blank_feed_forward(int(size.sum()), wiring.hidden, wiring.width)
@@ -94,29 +106,33 @@ def interpolate(values: torch.Tensor, wiring: Wiring) -> Layers:
             layers.down_weight[first + level, wiring.scratch_at + filled, unit] = 1.0
             filled += 1
 
-    # One entry per chunk: its diagonal, its number within it, its inner layer (outer: one later).
+    # One entry per chunk: its diagonal, its number within it, the layer that fills its features.
     diagonal = torch.arange(len(starts)).repeat_interleave(chunks)
     number = torch.arange(len(diagonal)) - (chunks.cumsum(0) - chunks)[diagonal]
-    inner = first[diagonal] + rounds + 2 * number
+    fills = first[diagonal] + rounds + number
     stride = torch.tensor(strides(wiring.steps + 1, axes))
+    value_features = slice(wiring.values_at, wiring.values_at + values.shape[1])
     for slot in range(chunk):
         along = number * chunk + slot
         used = along < length[diagonal]
-        rows, start, c = inner[used], starts[diagonal[used]], along[used]
-        node_feature = wiring.nodes_at + slot
-        write(rows, 2 * slot, plan.highest, start, -c)
-        write(rows, 2 * slot + 1, -plan.lowest, start, c)
-        layers.down_weight[rows, node_feature, 2 * slot : 2 * slot + 2] = 1.0
-        layers.up_weight[rows + 1, slot, node_feature] = -1.0
+        rows, start, c = fills[used], starts[diagonal[used]], along[used]
+        feature, above, below = (
+            wiring.nodes_at + slot,
+            2 * chunk + 2 * slot,
+            2 * chunk + 2 * slot + 1,
+        )
+        write(rows, above, plan.highest, start, -c)
+        write(rows, below, -plan.lowest, start, c)
+        layers.down_weight[rows, feature, above] = 1.0
+        layers.down_weight[rows, feature, below] = 1.0
+        layers.up_weight[rows + 1, slot, feature] = -1.0
         layers.up_bias[rows + 1, slot] = 1.0
-        row_values = values[(start + c[:, None]) @ stride]
-        layers.down_weight[
-            rows + 1, wiring.values_at : wiring.values_at + values.shape[1], slot
-        ] = row_values
-        layers.up_weight[rows + 1, chunk + slot, node_feature] = 1.0
-        layers.down_weight[rows + 1, node_feature, chunk + slot] = -1.0
-    last = first + size - 1
+        layers.down_weight[rows + 1, value_features, slot] = values[(start + c[:, None]) @ stride]
+        layers.up_weight[rows + 1, chunk + slot, feature] = 1.0
+        layers.down_weight[rows + 1, feature, chunk + slot] = -1.0
     for spare in range(plan.scratch):
-        layers.up_weight[last, 2 * chunk + spare, wiring.scratch_at + spare] = 1.0
-        layers.down_weight[last, wiring.scratch_at + spare, 2 * chunk + spare] = -1.0
+        later, unit = divmod(2 * chunk + spare, wiring.hidden)
+        rows = first + rounds + chunks + later
+        layers.up_weight[rows, unit, wiring.scratch_at + spare] = 1.0
+        layers.down_weight[rows, wiring.scratch_at + spare, unit] = -1.0
     return Layers(feedforward=layers)

@@ -1,7 +1,11 @@
 """Method "gather": the whole sequence into every token, then piecewise-linear interpolation.
 
-Sup norm. One attention layer, the router; the rest are ReLU layers: the interpolator computes the
-outputs of all tokens from the gathered sequence, the selector keeps the token's own.
+Sup norm. For every design that `anyseq.check` proves universal by Theorem 5.1. Attention is only in
+`anyseq.construct.gathering`, after which every token knows its position and holds the sequence. The
+rest are ReLU layers: the interpolator computes the outputs of all tokens from the gathered
+sequence, the selector keeps the token's own. If a design gathers only what came before each token,
+f must be causal; the values of token i are then those for zeros after it, so that it does not
+matter what its other slots hold.
 
 Error: that of the interpolation, see `anyseq.construct.smooth`, and the rounding of float64.
 """
@@ -23,16 +27,16 @@ from anyseq.construct.gadgets import (
     Wiring,
     interpolate,
     interpolator_layers,
-    route,
     select,
     tournament,
 )
-from anyseq.construct.lattice import lattice
+from anyseq.construct.gathering import SLOT_ROUNDING, Gathering, Room, gather
+from anyseq.construct.lattice import lattice, strides
 from anyseq.construct.smooth import Bound
 from anyseq.construct.target import Target
 from anyseq.errors import CannotApproximate
-from anyseq.nn import Stack, StackShape
-from anyseq.positions import Absolute
+from anyseq.nn import Layers, Stack, StackShape
+from anyseq.positions import URPE, Sinusoidal
 
 NAME = "gather"
 
@@ -41,17 +45,12 @@ _MOST_NODES = 2**28  # beyond the memory for their layers; a plan counts no furt
 
 def recipe(ask: Ask) -> GatherRecipe:
     """The coarsest grid that meets the tolerance."""
-    needs.dense_softmax(ask.design)
-    needs.plain_blocks(ask.design)
-    if not isinstance(ask.design.position, Absolute):
-        raise CannotApproximate("it needs absolute positions, to know which token is which")
+    needs.feed_forward(ask.design)
+    _check_nodes(ask, 2**ask.least_log_steps)
+    wanted = needs.gathering(ask.design)
     for log_steps in range(ask.least_log_steps, 53):
-        found = GatherRecipe(ask, log_steps)
-        if found.cells > _MOST_NODES:
-            raise CannotApproximate(
-                f"it needs δ <= 1/{found.steps}: over 2^{found.cells.bit_length() - 1} nodes in "
-                f"{ask.axes} dimensions"
-            )
+        _check_nodes(ask, 2**log_steps)
+        found = GatherRecipe(ask, log_steps, wanted)
         if combine(found.terms, ask.norm, ask.p) <= ask.tol:
             return found
         rounding = found.terms[1].value
@@ -60,12 +59,25 @@ def recipe(ask: Ask) -> GatherRecipe:
     raise CannotApproximate(f"tol={ask.tol:g} is below the rounding of float64, {rounding:.2g}")
 
 
+def _check_nodes(ask: Ask, steps: int) -> None:
+    nodes = (steps + 1) ** ask.axes
+    if nodes > _MOST_NODES:
+        raise CannotApproximate(
+            f"it needs δ <= 1/{steps}: over 2^{nodes.bit_length() - 1} nodes in "
+            f"{ask.axes} dimensions"
+        )
+
+
 @dataclass(frozen=True)
 class GatherRecipe:
-    """The network for one grid step δ = 2^-log_steps."""
+    """The network for one grid step δ = 2^-log_steps.
+
+    wanted: what each token must gather, "all" tokens, or for "causal" functions those up to itself.
+    """
 
     ask: Ask
     log_steps: int
+    wanted: str = "all"
     method: str = NAME
     id_bits: None = None
     notes: tuple[str, ...] = ()
@@ -108,108 +120,134 @@ class GatherRecipe:
 
         For |f| <= 1: every pre-activation sums at most width+1 terms whose sizes add up to at most
         (D+scratch+2)m, so it rounds by at most `once`. A form of round r uses scratch of the rounds
-        before on both sides: its error is at most 3^r times that. Only nodes within one step of y
-        along each axis, at most 3^D, can be on; each rounds its product and two sums (4u). The
-        selector rounds F + B once and back; the outputs of the other n-1 tokens, F - B <= 0, may
-        come out above 0 by what F is off, and are added. The look-up rounds D+1 weights, products
-        and sums, by less than 3(D+2)u <= `once`.
+        before on both sides: its error is at most 3^r times that. A node feature, at most 3m, is
+        filled while what was there is taken off: hidden+2 terms whose sizes add up to at most 9m.
+        Only nodes within one step of y along each axis, at most 3^D, can be on; each rounds its
+        product and two sums (4u). The selector rounds F + B once and back; the outputs of the other
+        n-1 tokens, F - B <= 0, may come out above 0 by what F is off, and are added. The look-up
+        rounds D+1 weights, products and sums, by less than 3(D+2)u <= `once`.
 
         For other f it is in proportion; below 2^-960 underflow would count, so take that.
         """
         axes, tokens, plan = self.ask.axes, self.ask.design.tokens, tournament(self.ask.axes)
-        once = (self.shape.width + 2) * (axes + plan.scratch + 2) * self.steps * UNIT_ROUNDOFF
-        hat = 2 * 3.0 ** (len(plan.rounds) + 1) * once + 4 * UNIT_ROUNDOFF
-        unit = tokens * 3.0**axes * hat + 8 * UNIT_ROUNDOFF
+        wiring = self.wiring
+        once = (wiring.width + 2) * (axes + plan.scratch + 2) * self.steps * UNIT_ROUNDOFF
+        filled = (wiring.hidden + 2) * 9 * self.steps * UNIT_ROUNDOFF
+        hat = 2 * 3.0 ** (len(plan.rounds) + 1) * once + filled + 4 * UNIT_ROUNDOFF
+        unit = tokens * 3.0**axes * hat + 8 * UNIT_ROUNDOFF + self._moved()
         return max(self.ask.bound, 2.0**-960) * unit
+
+    def _moved(self) -> float:
+        """What it does to T, where |f| <= 1, that slots may be off: along each axis T is no steeper
+        than from -1 to 1 in a step."""
+        position = self.ask.design.position
+        exact = not isinstance(position, URPE | Sinusoidal)
+        return 0.0 if exact else 2 * self.ask.axes * self.steps * SLOT_ROUNDING
 
     @cached_property
     def wiring(self) -> Wiring:
         """The chunk that needs the fewest parameters, and where everything lies.
 
-        Features: input/output | positions (n) | slots (D) | values (n·d_out) | scratch | nodes.
+        Features: input/output | positions | slots (D) | values (n·d_out) | scratch | nodes.
         """
         longest = int(power_of_two_at_least(self.steps + 1)).bit_length()
         return min(
-            (self._wiring(2**log_chunk) for log_chunk in range(longest)),
-            key=lambda wiring: self._shape(wiring).parameters,
+            (self._wiring(2**log_chunk) for log_chunk in range(longest)), key=self._parameters
         )
 
+    def _parameters(self, wiring: Wiring) -> int:
+        """Of the interpolator: nearly all there are."""
+        layers = interpolator_layers(wiring)
+        return layers * (2 * wiring.hidden * wiring.width + wiring.hidden + wiring.width)
+
     def _wiring(self, chunk: int) -> Wiring:
-        ask, scratch = self.ask, tournament(self.ask.axes).scratch
-        slots_at = max(ask.features, ask.out_features) + ask.design.tokens
+        ask, plan = self.ask, tournament(self.ask.axes)
+        slots_at = self._position_at + ask.design.tokens + ask.design.bos
         values_at = slots_at + ask.axes
         scratch_at = values_at + ask.entries
-        nodes_at = scratch_at + scratch
+        nodes_at = scratch_at + plan.scratch
+        least = Room.least_width(ask.design, ask.features, slots_at)
         return Wiring(
             axes=ask.axes,
             steps=self.steps,
             chunk=chunk,
-            hidden=max(2 * chunk + scratch, 2 * ask.features, ask.entries),
-            width=nodes_at + chunk,
+            hidden=max(4 * chunk, ask.entries, *map(len, plan.rounds)),
+            width=max(nodes_at + chunk, least),
             slots_at=slots_at,
             values_at=values_at,
             scratch_at=scratch_at,
             nodes_at=nodes_at,
         )
 
+    @property
+    def _position_at(self) -> int:
+        return max(self.ask.features, self.ask.out_features)
+
+    @cached_property
+    def gathering(self) -> Gathering:
+        """What comes before the interpolator."""
+        ask, wiring = self.ask, self.wiring
+        room = Room(
+            tokens=ask.design.tokens,
+            features=ask.features,
+            width=wiring.width,
+            hidden=wiring.hidden,
+            position_at=self._position_at,
+            slots_at=wiring.slots_at,
+        )
+        return gather(ask.design, room, self.wanted)
+
     @cached_property
     def shape(self) -> StackShape:
-        return self._shape(self.wiring)
-
-    def _shape(self, wiring: Wiring) -> StackShape:
-        ask = self.ask
-        layers = 2 + interpolator_layers(ask.axes, self.steps, wiring.chunk)
+        ask, wiring, front = self.ask, self.wiring, self.gathering
+        rest = interpolator_layers(wiring) + 1
         return StackShape(
             tokens=ask.design.tokens,
             in_features=ask.features,
             out_features=ask.out_features,
             width=wiring.width,
-            heads=ask.design.tokens,
-            head_dim=ask.features,
+            heads=front.heads.count,
+            head_dim=front.heads.size,
             hidden=wiring.hidden,
-            layers=layers,
-            attention_layers=1,
-            feedforward_layers=layers,
-            positions=True,
+            layers=max(front.layers + rest, ask.design.depth or 0),
+            attention_layers=front.attention_layers,
+            feedforward_layers=front.feedforward_layers + rest,
+            **front.kinds,
         )
 
     def build(self, target: Target, progress: Progress) -> Construction:
         ask = self.ask
-        nodes = lattice(self.steps + 1, ask.axes).double() / self.steps
-        nodes = nodes.view(-1, ask.design.tokens, ask.features)
-        values = target(nodes, progress, "evaluate f at the nodes")
+        nodes = lattice(self.steps + 1, ask.axes)
+        points = (nodes.double() / self.steps).view(-1, ask.design.tokens, ask.features)
+        values = target(points, progress, "evaluate f at the nodes")
+        if self.wanted == "causal":
+            stride = torch.tensor(strides(self.steps + 1, ask.axes))
+            for token in range(ask.design.tokens):
+                known = (token + 1) * ask.features
+                values[:, token] = values[nodes[:, :known] @ stride[:known], token]
         largest = float(values.abs().max())
         return Construction(KuhnTable(self.steps, values), lambda: self._model(values), largest)
 
     def _model(self, values: torch.Tensor) -> Stack:
-        ask, wiring = self.ask, self.wiring
-        tokens = ask.design.tokens
-        position_at = wiring.slots_at - tokens
-        position = torch.zeros(tokens, wiring.width, dtype=torch.float64)
-        position[:, position_at : wiring.slots_at] = torch.eye(tokens, dtype=torch.float64)
+        ask, wiring, front = self.ask, self.wiring, self.gathering
         largest = float(values.abs().max())
         runs = [
-            route(
-                tokens=tokens,
-                features=ask.features,
-                width=wiring.width,
-                position_at=position_at,
-                slots_at=wiring.slots_at,
-            ),
+            *front.runs,
             interpolate(values.flatten(1), wiring),
             select(
-                tokens=tokens,
+                tokens=ask.design.tokens,
                 out_features=ask.out_features,
                 width=wiring.width,
-                position_at=position_at,
+                position_at=self._position_at + ask.design.bos,
                 values_at=wiring.values_at,
                 bound=power_of_two_at_least(largest) if largest else 1.0,
             ),
         ]
+        runs.append(Layers(idle=self.shape.layers - sum(map(len, runs))))
         return Stack.of(
             ask.design,
             runs,
             in_features=ask.features,
             out_features=ask.out_features,
-            position=position,
+            **front.vectors,
         )

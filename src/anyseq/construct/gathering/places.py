@@ -1,0 +1,197 @@
+"""How tokens come to know their positions, where nobody tells them: position refinement by heads.
+
+Colours of positions are one-hot features: at the start one for all tokens, and another for BOS. In
+each round heads read nothing but colours, with random scores, biases, gains and values, and add up
+what they see to one number. By Lemma 3 of docs/theorems.md almost every choice tells apart all
+positions that the design can tell apart in that round. Since no content is read, the numbers are
+known when the network is built: the very layer computes them, in float64. `decide` makes new
+colours of them where they differ by _GAP or more. That a gap was found proves that it is there: for
+every input the numbers are the same up to rounding, which is far below _GAP/8. (Weights are at most
+1 and rounding moves them by some 2^-53 per key; by its square root where entmax15 takes the root of
+a difference. For hardmax and top-k, scores that may tie are whole numbers, or whole multiples of
+one slope, so that ties are exact.)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import torch
+
+from anyseq.base import generator, power_of_two_at_least
+from anyseq.construct.gadgets import decide
+from anyseq.construct.gadgets.blank import blank_feed_forward
+from anyseq.construct.gathering.blocks import Blocks
+from anyseq.construct.gathering.heads import Heads, base_of
+from anyseq.construct.gathering.room import Room
+from anyseq.design import Design
+from anyseq.errors import CannotApproximate
+from anyseq.nn import AttentionLayers, Layers, Stack
+from anyseq.patterns import Pattern
+from anyseq.positions import ALiBi, Rotary
+from anyseq.probability import Hardmax, TopK
+
+_GAP = 2.0**-20
+_TRIES = 12  # draws of a layer, of which the best is taken
+_MOST_TRIES = 200  # if none of them brings anything new
+
+
+@dataclass(frozen=True)
+class Classes:
+    """Positions by their numbers: classes lie _GAP or more apart.
+
+    names: the class of each position, named after the first position in it.
+    order: the names by ascending numbers; ends: the lowest and the highest number of each.
+    """
+
+    names: list[int]
+    order: list[int]
+    ends: list[tuple[float, float]]
+
+    @classmethod
+    def of(cls, numbers: torch.Tensor) -> Classes:
+        value, ascending = (part.tolist() for part in numbers.sort())
+        cuts = [k + 1 for k, (a, b) in enumerate(pairwise(value)) if b - a >= _GAP]
+        spans = list(pairwise([0, *cuts, len(value)]))
+        order = [min(ascending[low:high]) for low, high in spans]
+        names = [0] * len(value)
+        for name, (low, high) in zip(order, spans, strict=True):
+            for position in ascending[low:high]:
+                names[position] = name
+        return cls(names, order, [(value[low], value[high - 1]) for low, high in spans])
+
+    @property
+    def quality(self) -> tuple[int, float]:
+        """More classes are better, then wider gaps."""
+        return len(self.order), min((b[0] - a[1] for a, b in pairwise(self.ends)), default=0.0)
+
+
+def start_colours(design: Design) -> list[int]:
+    """One colour for all tokens, another for BOS."""
+    return [0] * design.bos + [int(design.bos)] * design.tokens
+
+
+def find_places(heads: Heads, blocks: Blocks, room: Room, gain: torch.Tensor | None) -> None:
+    """Rounds, until the colour of every position is its own: feature position_at + position."""
+    design, rng = heads.design, generator(0)
+    colours = start_colours(design)
+    stuck = 0
+    while len(set(colours)) < heads.vertices:
+        pattern = design.cycle[len(blocks) % len(design.cycle)]
+        round_ = _best_round(heads, room, gain, pattern, colours, rng, _TRIES)
+        if round_ is None and stuck >= len(design.cycle):
+            round_ = _best_round(heads, room, gain, pattern, colours, rng, _MOST_TRIES)
+        if round_ is None and stuck >= 2 * len(design.cycle):
+            raise CannotApproximate(
+                "no heads were found that tell all positions apart by more than rounding"
+            )
+        if round_ is None:
+            blocks.wait()
+            stuck += 1
+            continue
+        steps, finer = decide(
+            form=round_.form,
+            numbers=round_.classes.ends,
+            into=[room.position_at + name for name in round_.classes.order],
+            old=[room.position_at + name for name in sorted(set(colours))],
+            number_at=room.number_at,
+            steps_at=room.steps_at,
+        )
+        blocks.attend(round_.layer, steps)
+        blocks.think(finer)
+        colours, stuck = round_.classes.names, 0
+
+
+@dataclass(frozen=True)
+class _Round:
+    layer: AttentionLayers
+    form: dict[int, float]
+    classes: Classes
+
+
+def _best_round(
+    heads: Heads,
+    room: Room,
+    gain: torch.Tensor | None,
+    pattern: Pattern,
+    colours: list[int],
+    rng: torch.Generator,
+    tries: int,
+) -> _Round | None:
+    """The best of some random layers; None if they tell no more apart than the colours do."""
+    known = sorted(set(colours))
+    z = torch.zeros(heads.vertices, room.width, dtype=torch.float64)
+    z[torch.arange(heads.vertices), room.position_at + torch.tensor(colours)] = 1.0
+    rounds = []
+    for _ in range(tries):
+        layer = _random_layer(heads, room, known, rng)
+        seen = run_layer(heads, room, pattern, layer, gain, z)[:, room.number_at]
+        # far apart, so that old colours stay apart
+        span = power_of_two_at_least(2 * float(seen.max() - seen.min()) + 1)
+        form = {room.number_at: 1.0}
+        form |= {room.position_at + name: span * rank for rank, name in enumerate(known)}
+        rank = torch.tensor([known.index(name) for name in colours])
+        rounds.append(_Round(layer, form, Classes.of(seen + span * rank)))
+    best = max(rounds, key=lambda found: found.classes.quality)
+    return best if len(best.classes.order) > len(known) else None
+
+
+def _random_layer(
+    heads: Heads, room: Room, known: list[int], rng: torch.Generator
+) -> AttentionLayers:
+    """Heads with random scores and values for the colours, and random tables."""
+    design, layer = heads.design, heads.blank(room.width)
+    base = base_of(design.position)
+    jumps = isinstance(design.probability, Hardmax | TopK)
+    whole = jumps and not isinstance(base, Rotary)  # turned scores never tie anyway
+
+    def draw(*shape: int) -> torch.Tensor:
+        return torch.randn(*shape, generator=rng, dtype=torch.float64)
+
+    def draw_scores(*shape: int) -> torch.Tensor:
+        if whole:
+            return torch.randint(-2, 3, shape, generator=rng).double()
+        return draw(*shape)
+
+    slopes = base.slopes(heads.count) if isinstance(base, ALiBi) else None
+    features = [room.position_at + name for name in known]
+    for head in range(heads.tellers):
+        rows = heads.rows(head)
+        layer.q_bias[0, rows.start] = 1.0
+        if isinstance(base, Rotary):
+            layer.q_bias[0, rows] = draw(heads.size)
+        # close scores share the weight even in sparse maps, distant ones do not
+        scale = 1.0 if whole else 2.0 ** -float(8 * torch.rand((), generator=rng))
+        if slopes is not None:  # contents that can make up for any distance
+            far = int(torch.randint(1, heads.vertices + 1, (), generator=rng))
+            scale = slopes[head] * far
+        for feature in features:
+            layer.k_weight[0, rows, feature] = scale * draw_scores(heads.size)
+            layer.v_weight[0, rows, feature] = draw(heads.size)
+        layer.o_weight[0, room.number_at, rows] = draw(heads.size)
+    for name, table in layer.inside.items():
+        scores = name.endswith(("base.table", "keys")) or name == "table"
+        table.copy_(draw_scores(*table.shape) if scores else draw(*table.shape))
+    if layer.sink is not None:
+        layer.sink.copy_(draw(*layer.sink.shape))
+    return layer
+
+
+def run_layer(
+    heads: Heads,
+    room: Room,
+    pattern: Pattern,
+    layer: AttentionLayers,
+    gain: torch.Tensor | None,
+    z: torch.Tensor,
+) -> torch.Tensor:
+    """z (vertices, width) after the layer, BOS among them."""
+    design = replace(
+        heads.design, tokens=heads.vertices, patterns=(pattern,), bos=False, depth=None
+    )
+    run = Layers(attention=layer, feedforward=blank_feed_forward(1, 1, room.width))
+    model = Stack.of(design, [run], in_features=room.width, out_features=room.width, gain=gain)
+    with torch.no_grad():
+        out: torch.Tensor = model(z[None])[0]
+    return out

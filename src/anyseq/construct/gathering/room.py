@@ -1,0 +1,48 @@
+"""Where things lie in a gathering network."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from anyseq.design import Design
+from anyseq.positions import Place
+
+
+@dataclass(frozen=True)
+class Room:
+    """Features: input/output | positions, one-hot, BOS first | slots | anything else.
+
+    Slot (j, f) of token j's feature f is slots_at + j·features + f. While positions are found out,
+    the slots and what follows hold numbers and steps; while slots move, what follows them holds the
+    slots on their way.
+    """
+
+    tokens: int
+    features: int
+    width: int
+    hidden: int
+    position_at: int
+    slots_at: int
+
+    @staticmethod
+    def least_width(design: Design, features: int, slots_at: int) -> int:
+        """Slots, or numbers and steps; then slots on their way, or with gains all offsets of x."""
+        vertices = design.tokens + design.bos
+        slots = design.tokens * features
+        offsets = (2 * vertices - 1) * features * (Place.GAIN in design.position.acts_in)
+        return slots_at + max(slots, vertices) + max(slots, offsets)
+
+    def slot(self, token: int, feature: int) -> int:
+        return self.slots_at + token * self.features + feature
+
+    def stage(self, token: int, feature: int) -> int:
+        """Where slot (token, feature) arrives."""
+        return self.slot(token, feature) + self.tokens * self.features
+
+    @property
+    def number_at(self) -> int:
+        return self.slots_at
+
+    @property
+    def steps_at(self) -> int:
+        return self.slots_at + 1

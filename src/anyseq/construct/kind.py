@@ -1,0 +1,35 @@
+"""Which functions a design is asked for."""
+
+from __future__ import annotations
+
+import torch
+
+from anyseq.construct import probe
+from anyseq.construct.error import LP, SUP
+from anyseq.construct.target import Target
+from anyseq.design import Design
+
+ASSUMES = {
+    "causal": "f is causal: token i looks at tokens 0, ..., i (no contradiction in 256 samples)",
+    "equivariant": "f commutes with permutations of the tokens (no contradiction in 256 samples)",
+}
+"""What is assumed of f, by kind; nothing for "all"."""
+
+
+def kind_of_function(design: Design, norm: str) -> str:
+    """The largest class, "all", "causal" or "equivariant", that `check` proves a design universal
+    for; "all" where it proves nothing, for the methods to refuse."""
+    from anyseq.verdicts import check  # slow to load
+
+    for kind in ("all", *ASSUMES):
+        if check(design, norm=SUP if norm == SUP else LP, target=kind).universal:
+            return kind
+    return "all"
+
+
+def check_kind(kind: str, target: Target, rng: torch.Generator) -> None:
+    """Refuse f if samples show that it is not of that kind."""
+    if kind == "causal":
+        probe.check_causal(target, rng)
+    if kind == "equivariant":
+        probe.check_equivariant(target, rng)
