@@ -46,6 +46,20 @@ def test_plan_as_json_is_the_plan(capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(out) == {"candidates": plan.rows(), "refused": plan.refused}
 
 
+def test_a_curvature_alone_will_do(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ("--tokens", "2", "--tol", "0.05", "--curvature", "2")
+    code, out, _ = run(capsys, "plan", *asked)
+    assert code == 0
+    assert "for every f of curvature at most 2" in out
+    code, plain, _ = run(capsys, "plan", *asked[:4], "--lipschitz", "2", "--json")
+    code, curved, _ = run(capsys, "plan", *asked, "--lipschitz", "2", "--json")
+    sizes = [json.loads(text)["candidates"][0]["parameters"] for text in (plain, curved)]
+    assert sizes[1] < sizes[0] / 10
+    code, out, _ = run(capsys, "approximate", "--function", "cosine", "--tokens", "1", "--tol", "1")
+    assert code == 0
+    assert "D δ² M/8" in out
+
+
 def test_approximate_and_show(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     folder, picture = tmp_path / "sorted", tmp_path / "slice.png"
     asked = ("--function", "sort", "--tokens", "2", "--tol", "0.1", "--out", str(folder))

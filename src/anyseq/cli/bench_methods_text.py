@@ -67,7 +67,10 @@ def _names(names: list[str], total: int) -> str:
 
 def _equal(figures: dict[str, Any]) -> str:
     def size(number: int | None, yun: int) -> tuple[str, str]:
-        return ("-", "-") if number is None else (f"{number:,}", f"{yun / number:.2g} x")
+        if number is None:
+            return "-", "-"
+        ratio = yun / number
+        return f"{number:,}", f"{ratio:,.0f} x" if ratio >= 10 else f"{ratio:.2g} x"
 
     rows = [
         (
