@@ -118,6 +118,19 @@ class Approximation:
         save(self, folder)
         progress("write the weights", 1, 1)
 
+    def export(self, format: str, file: str | Path, *, what: str | None = None) -> None:
+        """Write a new file for other tools.
+
+        format: "onnx" (needs the extra `export`), "torch.export" or "safetensors".
+        what: of the first two: "compact", unless given: the look-up, NaN where it does not speak;
+            or "network": every block, for at most 64 layers. A safetensors file holds the tensors
+            of both.
+        """
+        from anyseq.construct.export import export
+
+        self.check_unchanged()
+        export(self, format, file, what)
+
     def to_dict(self) -> dict[str, Any]:
         """The facts and the error, JSON-ready."""
         from anyseq.construct.store import describe
