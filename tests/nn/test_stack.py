@@ -1,6 +1,7 @@
 import json
 from collections.abc import Callable
 from dataclasses import asdict
+from itertools import pairwise
 
 import pytest
 import torch
@@ -80,7 +81,7 @@ def test_a_trace_goes_where_the_network_goes(bos: bool) -> None:
     x = random(2, 4, 2)
     steps = list(model.trace(x))
     assert [layer for layer, _ in steps] == [-1, 0, 1, 2, 2, 3, 3, 4, 4]
-    for (_, before), (layer, after) in zip(steps, steps[1:], strict=False):
+    for (_, before), (layer, after) in pairwise(steps):
         block = model[layer]
         if [one for one, _ in steps].count(layer) == 1:
             torch.testing.assert_close(block(before), after)

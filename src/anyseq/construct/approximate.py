@@ -20,6 +20,7 @@ from anyseq.construct.methods import METHODS
 from anyseq.construct.plan import DEFAULT_BUDGET, check_p, check_size, make_plan
 from anyseq.construct.result import Approximation, Facts
 from anyseq.construct.search import Seen, search
+from anyseq.construct.stages import check_stages
 from anyseq.construct.target import Function, Target
 from anyseq.design import Design
 from anyseq.errors import InvalidArgument, InvalidFunction
@@ -166,6 +167,7 @@ def _assemble(
             id_bits=recipe.id_bits,
             shape=recipe.shape,
             checked=construction.checked,
+            stages=check_stages(construction.stages, recipe.shape),
         ),
         error=ErrorReport(
             norm=ask.norm,

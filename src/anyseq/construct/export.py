@@ -1,10 +1,10 @@
 """An Approximation for other tools: ONNX, torch.export, safetensors.
 
 The *compact* form is the look-up behind `result(x)`, a graph of a few dozen operators whatever the
-depth of the network (for the Kuhn table: floor, sort, gather, weighted sum). It is the same function
-as the network wherever the look-up speaks; elsewhere, on a ramp or outside [0, 1], it gives NaN
-rather than a number that the network would not give. The *network* is the stack itself, block by
-block, for every input.
+depth of the network (for the Kuhn table: floor, sort, gather, weighted sum). It is the same
+function as the network wherever the look-up speaks; elsewhere, on a ramp or outside [0, 1], it
+gives NaN rather than a number that the network would not give. The *network* is the stack itself,
+block by block, for every input.
 """
 
 from __future__ import annotations
@@ -53,12 +53,14 @@ class Compact(nn.Module):
         """(batch, tokens, features) -> (batch, tokens, out_features); NaN where the look-up does
         not speak."""
         fused = fused_from(self._facts, dict(self.named_buffers()))
-        return torch.where(fused.covers(x)[:, None, None], fused(x), torch.nan)
+        covered = fused.covers(x)[:, None, None]
+        # 0, which every look-up covers, stands in for what would lead outside the table
+        return torch.where(covered, fused(torch.where(covered, x, 0.0)), torch.nan)
 
 
 def export(result: Approximation, format: str, file: str | Path, what: str | None) -> None:
     """Write the file, whole or not at all."""
-    write = _FORMATS[one_of("format", format, _FORMATS)]
+    ending, write = _FORMATS[one_of("format", format, _FORMATS)]
     if format == "safetensors" and what is not None:
         raise InvalidArgument(f"what={what!r}: a safetensors file holds both forms; leave it out")
     one_of("what", what or COMPACT, (COMPACT, NETWORK))
@@ -70,6 +72,8 @@ def export(result: Approximation, format: str, file: str | Path, what: str | Non
     if format == "onnx":
         _check_onnx()
     target = check_new(file, "file")
+    if target.suffix != ending:
+        raise InvalidArgument(f"file={str(file)!r}: expected a name ending in {ending}")
     try:
         with tempfile.TemporaryDirectory(prefix=".anyseq-", dir=target.parent) as place:
             write(result, Path(place) / target.name, what or COMPACT)
@@ -115,12 +119,8 @@ def _write_onnx(result: Approximation, file: Path, what: str) -> None:
 
 
 def _write_torch(result: Approximation, file: Path, what: str) -> None:
-    # the endings that torch.export knows are its own; the name is the caller's
-    draft = file.with_name("draft.pt2")
-    torch.export.save(
-        _program(result, what), draft, extra_files={f"{_KEY}.json": _facts(result, what)}
-    )
-    draft.rename(file)
+    facts = {f"{_KEY}.json": _facts(result, what)}
+    torch.export.save(_program(result, what), file, extra_files=facts)
 
 
 def _write_safetensors(result: Approximation, file: Path, what: str) -> None:
@@ -130,10 +130,10 @@ def _write_safetensors(result: Approximation, file: Path, what: str) -> None:
     save_file(tensors, file, metadata={_KEY: _facts(result, "network and compact")})
 
 
-_FORMATS: Mapping[str, Callable[[Approximation, Path, str], None]] = {
-    "onnx": _write_onnx,
-    "torch.export": _write_torch,
-    "safetensors": _write_safetensors,
+_FORMATS: Mapping[str, tuple[str, Callable[[Approximation, Path, str], None]]] = {
+    "onnx": (".onnx", _write_onnx),
+    "torch.export": (".pt2", _write_torch),
+    "safetensors": (".safetensors", _write_safetensors),
 }
 
 

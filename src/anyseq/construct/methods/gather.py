@@ -38,6 +38,7 @@ from anyseq.construct.gadgets import (
     tournament,
 )
 from anyseq.construct.lattice import lattice
+from anyseq.construct.stages import Reading, Stage
 from anyseq.construct.target import Target
 from anyseq.errors import CannotApproximate
 from anyseq.nn import Stack, StackShape
@@ -187,7 +188,32 @@ class GatherRecipe:
         nodes = nodes.view(-1, ask.design.tokens, ask.features)
         values = target(nodes, progress, "evaluate f at the nodes")
         largest = float(values.abs().max())
-        return Construction(KuhnTable(self.steps, values), lambda: self._model(values), largest)
+        return Construction(
+            KuhnTable(self.steps, values),
+            lambda: self._model(values),
+            largest,
+            stages=self._stages(),
+        )
+
+    def _stages(self) -> tuple[Stage, ...]:
+        ask, wiring = self.ask, self.wiring
+        return (
+            Stage(
+                "route",
+                1,
+                "Every token copies the whole sequence into slots of its own.",
+                Reading("slots", wiring.slots_at, ask.axes),
+            ),
+            Stage(
+                "interpolate",
+                self.shape.layers - 2,
+                "Every token adds up the values at the nodes around x, with their weights.",
+                Reading("values of all tokens", wiring.values_at, ask.entries),
+            ),
+            Stage(
+                "select", 1, "Every token keeps its own values.", Reading("T", 0, ask.out_features)
+            ),
+        )
 
     def _model(self, values: torch.Tensor) -> Stack:
         ask, wiring = self.ask, self.wiring

@@ -57,6 +57,7 @@ from anyseq.construct.gadgets import (
     written,
 )
 from anyseq.construct.lattice import strides
+from anyseq.construct.methods.yun_stages import stages
 from anyseq.construct.target import Target
 from anyseq.errors import CannotApproximate, ConstructionFault
 from anyseq.nn import Layers, Stack, StackShape
@@ -346,7 +347,8 @@ class YunRecipe:
             )
 
         largest = float(wanted.abs().max())
-        return Construction(fused, model, largest, {"smallest id gap": f"{gap:,} δ"})
+        checked = {"smallest id gap": f"{gap:,} δ"}
+        return Construction(fused, model, largest, checked, stages(self))
 
     def _before_values(self, low: float, high: float) -> list[Layers]:
         """All layers before the value map; good ids lie in [low, high]."""
