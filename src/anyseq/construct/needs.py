@@ -1,11 +1,21 @@
-"""What a method asks of a design; each refusal is one line."""
+"""What a construction asks of a design; each refusal is one line."""
 
 from __future__ import annotations
 
 from anyseq.design import Design
-from anyseq.errors import CannotApproximate
+from anyseq.errors import CannotApproximate, InvalidArgument
 from anyseq.patterns import Full
 from anyseq.probability import Softmax
+
+
+def patterns_that_fit(design: Design) -> None:
+    """No pattern that is for another number of positions than the design has."""
+    for pattern in design.cycle:
+        if pattern.natural_length not in (None, design.size):
+            raise InvalidArgument(
+                f"patterns: {type(pattern).__name__} is for {pattern.natural_length} positions; the "
+                f"design has {design.size}" + (", with BOS" if design.bos else "")
+            )
 
 
 def dense_softmax(design: Design) -> None:

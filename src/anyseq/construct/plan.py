@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from anyseq.base import at_least_one, non_negative, one_of, positive, table
+from anyseq.construct import needs
 from anyseq.construct.ask import Ask, Recipe
 from anyseq.construct.error import NORMS, combine
 from anyseq.construct.methods import METHODS
@@ -41,13 +42,9 @@ class Plan:
         reasons = [
             f"{name}: {why}" for name, why in self.refused.items() if method in ("auto", name)
         ]
-        from anyseq.verdicts import check  # slow to load, and only a refusal needs it
-
-        verdict = check(self.ask.design, norm=self.ask.norm)
-        if verdict.universal is False:
-            reasons.insert(0, f"not every f can be expressed by this design. {verdict.witness}")
         raise CannotApproximate(
-            f"no construction meets tol={self.ask.tol:g} in {norm_name(self.ask)}", reasons
+            f"no construction meets tol={self.ask.tol:g} in {norm_name(self.ask)}",
+            [*_refuted(self.ask), *reasons],
         )
 
     def rows(self) -> list[dict[str, Any]]:
@@ -142,6 +139,7 @@ def plan(
 
 def make_plan(ask: Ask, budget: int) -> Plan:
     """The plan for a checked question."""
+    needs.patterns_that_fit(ask.design)
     recipes, refused = [], {}
     for name, make_recipe in METHODS.items():
         try:
@@ -153,6 +151,19 @@ def make_plan(ask: Ask, budget: int) -> Plan:
             recipes.append(recipe)
     recipes.sort(key=lambda recipe: recipe.shape.parameters)
     return Plan(ask, budget, tuple(recipes), refused)
+
+
+def _refuted(ask: Ask) -> list[str]:
+    """Why no construction can exist, if `check` knows."""
+    from anyseq.verdicts import check  # slow to load, and only a refusal needs it
+
+    try:
+        verdict = check(ask.design, norm=ask.norm)
+    except InvalidArgument:  # a probability map of the caller's own, of which no theorem speaks
+        return []
+    if verdict.universal is not False:
+        return []
+    return [f"not every f can be expressed by this design. {verdict.witness}"]
 
 
 def check_p(p: object) -> float:
