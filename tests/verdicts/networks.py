@@ -1,70 +1,113 @@
-"""Networks of a design: random ones, and the one that Theorem 5.1 builds."""
+"""Random networks of a design, several side by side, and their training on a witness."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
 import torch
+from torch.nn.functional import layer_norm, rms_norm
 
 import anyseq as aq
 from anyseq.base import generator
 
+SHAPES = ((1, 64, 2), (3, 16, 4), (6, 8, 6), (12, 4, 8))
+"""(depth, width, how many): 20 networks, shallow and wide to deep and narrow."""
+
 
 def random_network(
-    design: aq.Design, seed: int, *, depth: int = 4, dim: int = 8, heads: int = 2
+    design: aq.Design, seed: int, *, depth: int, dim: int, heads: int, beside: int = 1
 ) -> aq.nn.Transformer:
-    """The papers' blocks with normal weights, biases, tables and all, in float64."""
+    """The papers' blocks with normal weights, biases, tables and all, in float64.
+
+    beside: so many networks in one, each with its own dim features and heads.
+    """
     model = aq.nn.Transformer(
         design,
-        dim,
+        beside * dim,
         design.depth or depth,
-        heads,
+        beside * heads,
         norm="none",
-        hidden=2 * dim if design.feedforward else None,
+        hidden=2 * beside * dim if design.feedforward else None,
         dtype=torch.float64,
     )
     rng = generator(seed)
     with torch.no_grad():
         for name, value in model.named_parameters():
             value.normal_(generator=rng)
-            value.mul_(0.3 if value.ndim > 1 else 0.5)
+            value.mul_((2 * dim) ** -0.5 if value.ndim > 1 else 0.5)
             if "gain" in name:
                 value.add_(1.0)
+            if name.endswith("_proj.weight"):
+                value.mul_(_apart(value, beside))
     return model.eval()
 
 
-def train(model: aq.nn.Transformer, witness: aq.Witness, steps: int = 60) -> tuple[float, float]:
-    """Adam on the witness's own target; the loss before and after."""
-    x = witness.inputs(model.dim).contiguous()
-    wanted = witness.values[..., None]
-    adam = torch.optim.Adam(model.parameters(), lr=0.02)
-    losses = []
-    for _ in range(steps):
-        adam.zero_grad()
-        loss = ((model(x) - wanted) ** 2).mean()
-        loss.backward()
-        adam.step()
-        losses.append(float(loss.detach()))
-    return losses[0], losses[-1]
+def _apart(weight: torch.Tensor, beside: int) -> torch.Tensor:
+    """1 where a weight stays inside its network, 0 where it would join two."""
+    out, into = weight.shape
+    return (
+        torch.eye(beside).repeat_interleave(out // beside, 0).repeat_interleave(into // beside, 1)
+    )
 
 
-def gathered(design: aq.Design, layers: int, phase: int, x: torch.Tensor) -> torch.Tensor:
-    """(n, n) what every token holds of x (n,) after Theorem 5.1's gathering, NaN where nothing:
-    uniform attention over the patterns, and factors that depend on the position only."""
-    size, bos = design.tokens + design.bos, int(design.bos)
-    held = torch.eye(size, dtype=torch.bool)
-    slots = torch.zeros(size, size, dtype=torch.float64)
-    slots[range(bos, size), range(bos, size)] = x
-    zero = torch.zeros(1, 1, size, 1, dtype=torch.float64)
-    for layer in range(phase, phase + layers):
-        pattern = design.cycle[layer % len(design.cycle)]
-        sums, counts = torch.zeros_like(slots), torch.zeros_like(slots)
-        for part in pattern.heads():
+@dataclass(frozen=True)
+class Crowd:
+    """Networks of one depth and width, side by side in a wide one, so that a step trains them all:
+    features of one never meet those of another, but for the final norm, which each has for itself.
+    """
 
-            def mixed(values: torch.Tensor, part: aq.Pattern = part) -> torch.Tensor:
-                return aq.attention(zero, zero, values[None, None], pattern=part)[0, 0]
+    design: aq.Design
+    model: aq.nn.Transformer
+    width: int
+    beside: int
 
-            sums += mixed(slots)
-            counts += mixed(held.double())
-        fresh = counts > 1e-12
-        slots = torch.where(fresh & ~held, sums / counts.clamp(min=1e-12), slots)
-        held |= fresh
-    return slots.masked_fill(~held, torch.nan)[bos:, bos:]
+    @classmethod
+    def of(cls, design: aq.Design, seed: int, depth: int, width: int, beside: int) -> Crowd:
+        plain = replace(design, final_norm=None)
+        model = random_network(plain, seed, depth=depth, dim=width, heads=2, beside=beside)
+        return cls(design, model, width, beside)
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        """(B, n, beside width) -> (B, n, beside, width)."""
+        out: torch.Tensor = self.model(x).unflatten(-1, (self.beside, self.width))
+        if self.design.final_norm == "layernorm":
+            return layer_norm(out, (self.width,))
+        return rms_norm(out, (self.width,)) if self.design.final_norm == "rmsnorm" else out
+
+    def errors(self, witness: aq.Witness) -> list[float]:
+        """The error of each network, as `replay` measures it."""
+        with torch.no_grad():
+            found: torch.Tensor = self(witness.inputs(self.model.dim).contiguous())
+        return [witness.error(out) for out in found.unbind(2)]
+
+    def train(self, witness: aq.Witness, steps: int) -> torch.Tensor:
+        """Adam on the witness's own target; (2, beside) the losses before and after."""
+        x = witness.inputs(self.model.dim).contiguous()
+        wanted = witness.values[..., None, None]
+        masks = {
+            name: _apart(weight, self.beside)
+            for name, weight in self.model.named_parameters()
+            if name.endswith("_proj.weight")
+        }
+        adam = torch.optim.Adam(self.model.parameters(), lr=0.02, foreach=True)
+        losses = []
+        for step in range(steps + 1):
+            loss = (self(x) - wanted).square().mean((0, 1, 3))
+            losses.append(loss.detach())
+            if step == steps:
+                break
+            adam.zero_grad()
+            loss.sum().backward()
+            for name, mask in masks.items():
+                gradient = self.model.get_parameter(name).grad
+                if gradient is not None:
+                    gradient.mul_(mask)
+            adam.step()
+        return torch.stack([losses[0], losses[-1]])
+
+
+def crowds(design: aq.Design) -> Iterator[Crowd]:
+    """20 random networks, of depths 1 to 12, or the design's own, and widths 4 to 64."""
+    for seed, shape in enumerate(SHAPES):
+        yield Crowd.of(design, seed, *shape)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 
 import anyseq as aq
 from anyseq.probability import ProbMap, TopK
-from verdicts.test_truth import designs
+from verdicts.designs import designs
 
 MAPS: list[str | ProbMap] = ["softmax", "hardmax", "sparsemax", "entmax15", TopK(1), TopK(2)]
 FREE = [

@@ -13,7 +13,7 @@ import anyseq as aq
 from anyseq.graph import hamiltonian_path, reach, refine, symmetry
 from anyseq.verdicts.verify_places import looks_different
 from verdicts import naive
-from verdicts.test_truth import PATTERNS, POSITIONS
+from verdicts.designs import PATTERNS, POSITIONS
 
 
 @st.composite

@@ -1,8 +1,6 @@
-"""Verdicts against networks: what is refuted is never beaten, what is proved is carried out."""
+"""What is refuted is never beaten: 20 networks meet each witness, before and after training."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import hypothesis.strategies as st
 import pytest
@@ -10,92 +8,101 @@ import torch
 from hypothesis import given, settings
 
 import anyseq as aq
+from anyseq.patterns import Ring
+from anyseq.probability import Softmax
 from anyseq.verdicts import NORMS, TARGETS
-from verdicts.networks import gathered, random_network, train
+from verdicts.designs import designs
+from verdicts.gallery import rows
+from verdicts.networks import SHAPES, Crowd, crowds, random_network
 
-PATTERNS = [
-    aq.Full(), aq.Causal(), aq.Window(1), aq.Window(2), aq.Blocks(2), aq.Strided(2), aq.Fixed(3),
-    aq.Star(1), aq.Global((0,)), aq.LogSparse(), aq.Dilated(1, 2), aq.Causal() & aq.Window(1),
-    ~aq.Window(1), aq.PerHead(aq.Window(1), aq.Causal()), aq.Random(1, 0),
-]  # fmt: skip
-POSITIONS = [
-    aq.NoPosition(), aq.Absolute(), aq.Sinusoidal(), aq.Rotary(), aq.ALiBi(), aq.RelativeBias(),
-    aq.T5Bias(4, 3), aq.Shaw(2), aq.URPE(), aq.URPE(aq.NoPosition()), aq.URPE(aq.ALiBi()),
-]  # fmt: skip
+_STEPS = 8
+_TWINS = torch.tensor([[1, 1, 0], [1, 1, 0], [0, 1, 1]]).bool()
+"""Tokens 0 and 1 see the same; token 2 tells them apart, for nobody but itself."""
+
+KINDS = [
+    ("W1", aq.Design(5, position=aq.RelativeBias()), "sup", "all"),
+    ("W2", aq.Design(5, position=aq.NoPosition()), "lp", "all"),
+    ("W2", aq.Design(3, _TWINS, aq.NoPosition()), "lp", "causal"),
+    ("W3", aq.Design(5, position=aq.ALiBi()), "lp", "all"),
+    ("W4", aq.Design(6, Ring(1), aq.NoPosition()), "lp", "all"),
+    ("W5", aq.Design(5, aq.Causal()), "sup", "all"),
+    ("W5", aq.Design(5, aq.Causal(), aq.Rotary()), "lp", "equivariant"),
+    ("W6", aq.Design(6, aq.Blocks(2)), "sup", "causal"),
+    ("W6", aq.Design(6, aq.Window(1), depth=2), "lp", "all"),
+    ("W7", aq.Design(4, position=aq.NoPosition(), feedforward=False), "sup", "equivariant"),
+    ("W8", aq.Design(5, aq.Causal(), aq.Rotary()), "sup", "causal"),
+    ("W10", aq.Design(4, final_norm="layernorm"), "sup", "all"),
+    ("W11", aq.Design(4, final_norm="rmsnorm"), "lp", "all"),
+]
+"""Each kind of witness: a design that it refutes, norm and target."""
+
+GALLERY = [
+    (line, design, refuted[number % len(refuted)])
+    for number, (line, design, verdicts) in enumerate(rows())
+    if (refuted := [column for column, answer in verdicts.items() if answer is False])
+    and not (design.sinks and design.probability != Softmax())  # no module computes these
+]
+"""Each design of the gallery that fails at something: one such norm and target, now this, now that.
+"""
 
 
-@st.composite
-def designs(draw: st.DrawFn, /, **fixed: Any) -> aq.Design:
-    """Small designs of every kind."""
-    softmax = {"prob_map": "softmax", "sinks": draw(st.booleans())}
-    other = {"prob_map": draw(st.sampled_from(["hardmax", "sparsemax", "entmax15"]))}
-    options: dict[str, Any] = {
-        "tokens": draw(st.integers(1, 6)),
-        "patterns": tuple(draw(st.lists(st.sampled_from(PATTERNS), min_size=1, max_size=2))),
-        "position": draw(st.sampled_from(POSITIONS)),
-        "bos": draw(st.booleans()),
-        "depth": draw(st.sampled_from([None, None, 1, 2, 3])),
-        "feedforward": draw(st.sampled_from([True, True, True, False])),
-        "final_norm": draw(st.sampled_from([None, None, None, None, "layernorm", "rmsnorm"])),
-        **draw(st.sampled_from([softmax, softmax, other])),
-    } | fixed
-    return aq.Design(**options)
+def meets_networks(design: aq.Design, witness: aq.Witness) -> None:
+    """20 random networks err by the bound at least, before training and after."""
+    least = witness.bound * (1 - 1e-6)
+    errors, losses = [], []
+    for crowd in crowds(design):
+        errors += crowd.errors(witness)
+        losses.append(crowd.train(witness, _STEPS))
+        errors += crowd.errors(witness)
+    assert len(errors) == 2 * 20
+    assert min(errors) >= least
+    before, after = torch.cat(losses, dim=1)
+    # outputs of a layer norm are equally far from f = 1, whatever is done
+    share = (after < before).double().mean()
+    assert share > 0.7 or design.final_norm == "layernorm"
+
+
+def test_the_list_has_every_kind() -> None:
+    names = {name for name, *_ in KINDS}
+    assert names == {f"W{number}" for number in (1, 2, 3, 4, 5, 6, 7, 8, 10, 11)}
+    assert sum(many for *_, many in SHAPES) == 20
+
+
+@pytest.mark.parametrize(("name", "design", "norm", "target"), KINDS, ids=str)
+def test_each_kind_of_witness(name: str, design: aq.Design, norm: str, target: str) -> None:
+    witness = aq.check(design, norm=norm, target=target).witness
+    assert witness is not None
+    assert witness.name == name
+    meets_networks(design, witness)
+    model = random_network(design, 0, depth=2, dim=8, heads=2)
+    assert witness.replay(model) >= witness.bound * (1 - 1e-6)
+
+
+@pytest.mark.parametrize(("line", "design", "asked"), GALLERY, ids=[row[0] for row in GALLERY])
+def test_the_gallery(line: str, design: aq.Design, asked: tuple[str, str]) -> None:
+    norm, target = asked
+    witness = aq.check(design, norm=norm, target=target).witness
+    assert witness is not None
+    meets_networks(design, witness)
 
 
 @given(designs(), st.sampled_from(NORMS), st.sampled_from(TARGETS))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_no_network_beats_a_witness(design: aq.Design, norm: str, target: str) -> None:
     verdict = aq.check(design, norm=norm, target=target)
     assert (verdict.witness is None) == (verdict.universal is not False)
     assert (verdict.certificate is None) == (verdict.universal is not True)
-    if verdict.witness is None:
-        return
-    for seed in range(20):
-        depth, dim = (1, 2, 3, 5, 8, 12)[seed % 6], (4, 8, 32)[seed % 3]
-        model = random_network(design, seed, depth=depth, dim=dim)
-        if seed % 7 == 0:  # a shallow one, one of middling depth, a deep one
-            train(model, verdict.witness, steps=10)
-        assert verdict.witness.replay(model) >= verdict.witness.bound * (1 - 1e-6)
+    if verdict.witness is not None:
+        meets_networks(design, verdict.witness)
 
 
-@pytest.mark.parametrize(
-    "design",
-    [
-        aq.Design(5, position=aq.RelativeBias()),
-        aq.Design(5, position=aq.Rotary()),
-        aq.Design(5, aq.Causal(), aq.NoPosition()),
-        aq.Design(6, aq.Window(1), depth=2),
-        aq.Design(6, aq.Blocks(2)),
-        aq.Design(4, position=aq.NoPosition(), feedforward=False),
-        aq.Design(4, final_norm="layernorm"),
-        aq.Design(4, final_norm="rmsnorm"),
-    ],
-    ids=str,
-)
-@pytest.mark.parametrize("norm", NORMS)
-def test_training_does_not_beat_a_witness(design: aq.Design, norm: str) -> None:
-    """Networks that are trained on the very function come closer to it, not below the bound."""
-    witness = aq.check(design, norm=norm).witness
-    if norm == "lp" and witness is None:
-        witness = aq.check(design).witness
+@pytest.mark.parametrize("name", ["W1", "W3", "W4", "W6", "W8", "W11"])
+def test_training_comes_close_to_the_bound(name: str) -> None:
+    """Trained for longer networks come within a tenth of it: there was something to beat. (Other
+    witnesses bound less than they could, so that their inputs stay few.)"""
+    _, design, norm, target = next(kind for kind in KINDS if kind[0] == name)
+    witness = aq.check(design, norm=norm, target=target).witness
     assert witness is not None
-    model = random_network(design, 0, depth=2, dim=4)
-    before, after = train(model, witness)
-    # normed outputs have one and the same size, so that nothing can come closer to f = 1
-    assert after < before or design.final_norm == "layernorm"
-    assert witness.replay(model) >= witness.bound * (1 - 1e-6)
-
-
-@given(designs(feedforward=True, final_norm=None), st.sampled_from(("all", "causal")))
-@settings(max_examples=150, deadline=None)
-def test_what_is_proved_gathers_the_sequence(design: aq.Design, target: str) -> None:
-    certificate = aq.check(design, target=target).certificate
-    if certificate is None:
-        return
-    assert certificate.verify()
-    n = design.tokens
-    x = torch.rand(n, dtype=torch.float64)
-    held = gathered(design, certificate.layers, certificate.phase, x)
-    wanted = torch.ones(n, n, dtype=torch.bool)
-    wanted = wanted.tril() if target == "causal" else wanted
-    torch.testing.assert_close(held[wanted], x.expand(n, n)[wanted])
+    crowd = Crowd.of(design, 0, 3, 16, 4)
+    crowd.train(witness, 100)
+    assert witness.bound * (1 - 1e-6) <= min(crowd.errors(witness)) <= witness.bound * 1.1

@@ -1,7 +1,8 @@
 """`anyseq bench check`: what a verdict costs, against the number of tokens.
 
-Every figure comes from a process of its own: the verdict in sup norm for all functions, with the
-layers that all pairs need, and for the arbitrary masks also paper B's path condition.
+Every figure comes from a process of its own: the verdict for all functions, in sup norm with
+absolute positions unless its name says otherwise, with the layers that all pairs need, and for the
+arbitrary masks also paper B's path condition.
 """
 
 from __future__ import annotations
@@ -27,11 +28,14 @@ from anyseq.patterns import (
     Window,
     pattern_from_dict,
 )
+from anyseq.positions import parse_position
 from anyseq.verdicts import check
 
 _LENGTHS = (1024, 4096, 16_384, 65_536)
 _MASKS = (256, 1024, 4096)
 _DENSITY = 0.01  # of an arbitrary mask
+# What tells positions apart by the graph: gains in sup norm, turned queries and keys in L^p.
+_RELATIVE = (("urpe", "sup"), ("rope", "lp"))
 
 
 def bench_check(progress: Progress = silent) -> dict[str, Any]:
@@ -40,7 +44,11 @@ def bench_check(progress: Progress = silent) -> dict[str, Any]:
     for n in _LENGTHS:
         named = [BigBird(64, globals=2), Longformer(64), Strided(isqrt(n)), Window(64)]
         cases += [{"tokens": n, "pattern": pattern.to_dict()} for pattern in named]
-    cases += [{"tokens": n, "pattern": None} for n in _MASKS]
+        cases += [
+            {"tokens": n, "pattern": named[0].to_dict(), "position": position, "norm": norm}
+            for position, norm in _RELATIVE
+        ]
+    cases += [{"tokens": n, "pattern": None, "density": max(_DENSITY, 4 / n)} for n in _MASKS]
     rows = []
     for done, case in enumerate(cases):
         progress("bench check", done, len(cases))
@@ -52,15 +60,22 @@ def bench_check(progress: Progress = silent) -> dict[str, Any]:
 
 
 def measure(case: dict[str, Any]) -> dict[str, Any]:
-    """One verdict, in this process."""
-    n = case["tokens"]
-    pattern = _arbitrary(n) if case["pattern"] is None else pattern_from_dict(case["pattern"])
+    """One verdict, in this process.
+
+    case: {"tokens": n, "pattern": its dictionary}, perhaps with "position" and "norm"; or
+    {"tokens": n, "pattern": None, "density": the share of pairs in an arbitrary mask}.
+    """
+    n, norm = case["tokens"], case.get("norm", "sup")
+    named = case["pattern"] is not None
+    pattern = pattern_from_dict(case["pattern"]) if named else _arbitrary(n, case["density"])
+    position = case.get("position", "absolute")
+    design = Design(n, pattern, parse_position(position))
     answers: list[Any] = []
 
     def work() -> None:
-        verdict = check(Design(n, pattern))
+        verdict = check(design, norm=norm)
         path = None
-        if case["pattern"] is None:
+        if not named:
             path = next(one.holds for one in verdict.fixed_width if one.rule == "path")
         assert verdict.reach is not None
         answers.append((verdict.universal, verdict.reach.layers, path))
@@ -68,8 +83,10 @@ def measure(case: dict[str, Any]) -> dict[str, Any]:
     taken: list[float] = []
     extra = extra_bytes(lambda: taken.append(seconds(work)))
     universal, layers, path = answers[0]
+    words = [type(pattern).__name__ if named else "arbitrary mask"]
+    words += [position] * (position != "absolute") + [norm] * (norm != "sup")
     return {
-        "pattern": "arbitrary mask" if case["pattern"] is None else type(pattern).__name__,
+        "pattern": " ".join(words),
         "tokens": n,
         "seconds": taken[0],
         "extra_bytes": extra,
@@ -79,9 +96,8 @@ def measure(case: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _arbitrary(n: int) -> Pattern:
-    """A random mask with self-loops; every token sees about one in a hundred, four at least."""
-    density = max(_DENSITY, 4 / n)
+def _arbitrary(n: int, density: float) -> Pattern:
+    """A random mask with self-loops."""
     mask = torch.rand(n, n, generator=generator(0)) < density
     return FromMask(mask | torch.eye(n, dtype=torch.bool))
 

@@ -2,7 +2,7 @@
 
 from anyseq.graph.edges import TooManyEdges
 from anyseq.graph.path import Path, hamiltonian_path
-from anyseq.graph.reach import PICTURE_TOKENS, Reach, reach
+from anyseq.graph.reach import PICTURE_TOKENS, Reach, connections_of, reach
 from anyseq.graph.refinement import Refinement, refine
 from anyseq.graph.symmetry import Symmetry, symmetry
 
@@ -13,6 +13,7 @@ __all__ = [
     "Refinement",
     "Symmetry",
     "TooManyEdges",
+    "connections_of",
     "hamiltonian_path",
     "reach",
     "refine",

@@ -7,9 +7,8 @@ import torch
 
 from anyseq.design import Design
 from anyseq.graph.edges import Array, all_see_themselves, row_blocks, vertices
-from anyseq.graph.labels import base_of
 from anyseq.patterns import Pattern
-from anyseq.positions import URPE, ALiBi, RelativeBias, Rotary
+from anyseq.positions import URPE, ALiBi, RelativeBias, Rotary, base_of
 from anyseq.probability import Softmax
 
 

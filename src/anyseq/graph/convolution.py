@@ -13,8 +13,8 @@ from scipy.fft import irfft, next_fast_len, rfft
 
 from anyseq.design import Design
 from anyseq.graph.edges import Array, vertices
-from anyseq.graph.labels import base_of, start
-from anyseq.positions import URPE, ALiBi, RelativeBias, Rotary
+from anyseq.graph.labels import start
+from anyseq.positions import URPE, ALiBi, RelativeBias, Rotary, base_of
 
 _MOST = 1 << 17
 _RANGE = 1 << 9  # sums of 2^17 products below 2^18 are off by less than 2^-10 before rounding

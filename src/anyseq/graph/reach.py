@@ -87,6 +87,19 @@ def reach(design: Design, target: str = "all") -> Reach:
     return _by_offsets(design, wanted) or _by_edges(design, wanted)
 
 
+def connections_of(design: Design) -> tuple[int, ...]:
+    """How many pairs see each other in each pattern of the cycle, in any head, BOS included."""
+    counts = []
+    for pattern in design.cycle:
+        offsets = seen_by_any_head(pattern).offsets(design.size)
+        if offsets is None:
+            counts.append(edges_of(pattern, design.size).count)
+        else:
+            lengths = design.size - np.abs(np.arange(1 - design.size, design.size))
+            counts.append(int(lengths[offsets.numpy()].sum()))
+    return tuple(counts)
+
+
 def _by_offsets(design: Design, wanted: Wanted) -> Reach | None:
     cycle = []
     for pattern in design.cycle:
@@ -97,7 +110,6 @@ def _by_offsets(design: Design, wanted: Wanted) -> Reach | None:
     found = cross(cycle, wanted, _LISTED)
     if found is None:
         return None
-    lengths = wanted.size - np.abs(np.arange(1 - wanted.size, wanted.size))
     return Reach(
         tokens=design.tokens,
         target=wanted.target,
@@ -106,7 +118,7 @@ def _by_offsets(design: Design, wanted: Wanted) -> Reach | None:
         unreached=found.unreached,
         last=found.last,
         reached=found.reached,
-        connections=tuple(int(lengths[steps].sum()) for steps in cycle),
+        connections=connections_of(design),
         proof="offsets",
         hub=None,
         design=design,

@@ -115,6 +115,8 @@ def _rules(prob_map: ProbMap, design: Design) -> tuple[Rule, Rule]:
         case Softmax() | Hardmax() | Sparsemax() | Entmax15():
             rule = _by_slopes(prob_map, design.sinks) if sloped else _by_labels(prob_map)
             return rule, rule
+        case TopK(k=1):  # the largest score and its ties, which weigh the same
+            return _rules(Hardmax(), design)
         case TopK() if prob_map.k >= vertices(design) + design.sinks:
             return _rules(Softmax(), design)
         case TopK() if sloped:

@@ -9,16 +9,24 @@ from matplotlib.figure import Figure
 from anyseq.pictures.style import COLOURS, figure
 
 _ROUND = [digit * 10.0**power for power in range(-3, 5) for digit in (1, 2, 5)]
+_STROKES = ("-", "--", ":")
 
 
 def bench_check_figure(figures: dict[str, Any]) -> Figure:
     """Seconds and memory of a verdict against the number of tokens."""
     made, (time, memory) = figure(2, width=4.6, height=3.8)
-    names = list(dict.fromkeys(row["pattern"] for row in figures["verdicts"]))
-    for name, colour in zip(names, COLOURS * 2, strict=False):
+    lines: dict[str, list[str]] = {}  # a colour for each pattern, a stroke for each position
+    for name in dict.fromkeys(row["pattern"] for row in figures["verdicts"]):
+        lines.setdefault(name.split()[0], []).append(name)
+    styles = {
+        name: {"color": colour, "linestyle": stroke}
+        for names, colour in zip(lines.values(), COLOURS, strict=False)
+        for name, stroke in zip(names, _STROKES, strict=False)
+    }
+    for name, drawn in styles.items():
         rows = [row for row in figures["verdicts"] if row["pattern"] == name]
         tokens = [row["tokens"] for row in rows]
-        style = {"color": colour, "marker": "o", "ms": 4, "label": name}
+        style: dict[str, Any] = drawn | {"marker": "o", "ms": 4, "label": name}
         time.plot(tokens, [row["seconds"] for row in rows], **style)
         memory.plot(tokens, [max(row["extra_bytes"], 1e6) / 1e6 for row in rows], **style)
     lengths = sorted({row["tokens"] for row in figures["verdicts"]})

@@ -9,7 +9,7 @@ from typing import Any
 
 from anyseq.base import layers_text
 from anyseq.design import Design
-from anyseq.graph import TooManyEdges, reach
+from anyseq.graph import TooManyEdges, connections_of
 from anyseq.patterns import Composite, Global, Intersection, Pattern, Union, Window
 from anyseq.positions import URPE, Absolute, NoPosition, Place
 from anyseq.verdicts.verdict import Fix, Verdict
@@ -53,17 +53,20 @@ def fixes(design: Design, norm: str, target: str, check: Check) -> tuple[Fix, ..
 def _that_work(
     design: Design, norm: str, target: str, check: Check, changes: Sequence[tuple[_Change, ...]]
 ) -> list[Fix]:
-    before = _connections(design)
+    before = _a_layer(connections_of(design))
     found: list[tuple[int, int, Fix]] = []
     for parts in changes:
         fields = {name: value for part in parts for name, value in part.fields.items()}
         changed = replace(design, **fields)
         try:
-            if changed == design or not check(changed, norm, target).universal:
+            if changed == design:
                 continue
-            connections = _connections(changed) - before
+            verdict = check(changed, norm, target)
         except TooManyEdges:
             continue
+        if not verdict.universal or verdict.reach is None:
+            continue
+        connections = _a_layer(verdict.reach.connections) - before
         says = " and ".join(part.says for part in parts)
         costs = [part.parameters for part in parts if part.parameters]
         fix = Fix(says, changed, connections, "; ".join(costs) or "no new parameters")
@@ -127,10 +130,9 @@ def _other(design: Design) -> Iterator[_Change]:
                       "", 1, {"final_norm": None})  # fmt: skip
 
 
-def _connections(design: Design) -> int:
+def _a_layer(connections: Sequence[int]) -> int:
     """How many a layer has, on average over the cycle."""
-    counts = reach(design).connections
-    return ceil(sum(counts) / len(counts))
+    return ceil(sum(connections) / len(connections))
 
 
 def _widened(pattern: Pattern, radius: int) -> Pattern:

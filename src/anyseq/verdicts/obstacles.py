@@ -79,8 +79,11 @@ def symmetries(question: Question) -> Ruling | None:
         return None
     if not question.reach.holds:
         return None  # refuted already
-    found = question.symmetry
     rule, theorem = "symmetries", "Theorem 5.2"
+    if question.refinement.discrete:  # a symmetry would keep the classes of the refinement
+        saw = "positions are told apart even on identical tokens, so that no two look alike"
+        return Ruling(Finding(rule, True, saw, theorem))
+    found = question.symmetry
     if found.rigid:
         return Ruling(Finding(rule, True, "only the identity keeps the design", theorem))
     if found.rigid is None:
@@ -111,6 +114,7 @@ def feed_forward(question: Question) -> Ruling | None:
     if (
         question.norm == "sup"
         and stochastic
+        and design.final_norm is None
         and not question.knows_positions
         and len(np.unique(question.refinement.limit)) == 1
         and not _has_empty_row(question)

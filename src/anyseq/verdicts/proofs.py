@@ -61,7 +61,7 @@ def rigid(question: Question) -> Ruling | None:
         return None
     if not design.feedforward or design.final_norm is not None or not question.reach.holds:
         return None
-    if question.knows_positions or not question.symmetry.rigid:
+    if question.knows_positions or question.refinement.discrete or not question.symmetry.rigid:
         return None
     rule, theorem = "rigidity", "Theorem 5.2"
     if not question.is_smooth:
@@ -98,7 +98,7 @@ def mean(question: Question) -> Ruling | None:
         saw = "ALiBi's slopes are never 0, so that no layer averages evenly"
         return Ruling(Finding(rule, None, saw, theorem))
     if layer is None or (design.depth is not None and layer >= design.depth):
-        saw = "no layer sees all tokens at once, and no theorem covers other ways"
+        saw = "no layer after the first sees all tokens at once, and no theorem covers other ways"
         return Ruling(Finding(rule, None, saw, theorem))
     certificate = Certificate(
         kind="mean",

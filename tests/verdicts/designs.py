@@ -1,0 +1,37 @@
+"""Small random designs for the tests of verdicts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import hypothesis.strategies as st
+
+import anyseq as aq
+
+PATTERNS = [
+    aq.Full(), aq.Causal(), aq.Window(1), aq.Window(2), aq.Blocks(2), aq.Strided(2), aq.Fixed(3),
+    aq.Star(1), aq.Global((0,)), aq.LogSparse(), aq.Dilated(1, 2), aq.Causal() & aq.Window(1),
+    ~aq.Window(1), aq.PerHead(aq.Window(1), aq.Causal()), aq.Random(1, 0),
+]  # fmt: skip
+POSITIONS = [
+    aq.NoPosition(), aq.Absolute(), aq.Sinusoidal(), aq.Rotary(), aq.ALiBi(), aq.RelativeBias(),
+    aq.T5Bias(4, 3), aq.Shaw(2), aq.URPE(), aq.URPE(aq.NoPosition()), aq.URPE(aq.ALiBi()),
+]  # fmt: skip
+
+
+@st.composite
+def designs(draw: st.DrawFn, /, **fixed: Any) -> aq.Design:
+    """Small designs of every kind."""
+    softmax = {"prob_map": "softmax", "sinks": draw(st.booleans())}
+    other = {"prob_map": draw(st.sampled_from(["hardmax", "sparsemax", "entmax15"]))}
+    options: dict[str, Any] = {
+        "tokens": draw(st.integers(1, 6)),
+        "patterns": tuple(draw(st.lists(st.sampled_from(PATTERNS), min_size=1, max_size=2))),
+        "position": draw(st.sampled_from(POSITIONS)),
+        "bos": draw(st.booleans()),
+        "depth": draw(st.sampled_from([None, None, 1, 2, 3])),
+        "feedforward": draw(st.sampled_from([True, True, True, False])),
+        "final_norm": draw(st.sampled_from([None, None, None, None, "layernorm", "rmsnorm"])),
+        **draw(st.sampled_from([softmax, softmax, other])),
+    } | fixed
+    return aq.Design(**options)
