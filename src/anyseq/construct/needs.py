@@ -12,9 +12,10 @@ def patterns_that_fit(design: Design) -> None:
     """No pattern that is for another number of positions than the design has."""
     for pattern in design.cycle:
         if pattern.natural_length not in (None, design.size):
+            kind, length = type(pattern).__name__, pattern.natural_length
             raise InvalidArgument(
-                f"patterns: {type(pattern).__name__} is for {pattern.natural_length} positions; the "
-                f"design has {design.size}" + (", with BOS" if design.bos else "")
+                f"patterns: {kind} is for {length} positions; the design has {design.size}"
+                + (", with BOS" if design.bos else "")
             )
 
 
