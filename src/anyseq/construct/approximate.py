@@ -34,6 +34,7 @@ from anyseq.construct.plan import DEFAULT_BUDGET, check_p, make_plan
 from anyseq.construct.result import Approximation, Facts
 from anyseq.construct.search import LEVEL, SAMPLES, Seen, search
 from anyseq.construct.smooth import Lipschitz, Smoothness, given, size
+from anyseq.construct.stages import check_stages
 from anyseq.construct.target import Function, Target
 from anyseq.design import Design
 from anyseq.errors import CannotApproximate, InvalidArgument, InvalidFunction
@@ -237,6 +238,7 @@ def _assemble(
             id_bits=recipe.id_bits,
             shape=recipe.shape,
             checked=construction.checked,
+            stages=check_stages(construction.stages, recipe.shape),
         ),
         error=ErrorReport(
             norm=ask.norm,
