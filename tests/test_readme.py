@@ -50,7 +50,7 @@ def test_command_lines_run(
     monkeypatch.chdir(tmp_path)
     lines = [line for block in blocks("sh") for line in block.splitlines()]
     commands = [line for line in lines if line.startswith("anyseq ")]
-    assert len(commands) == 3
+    assert len(commands) == 4
     for command in commands:
         with pytest.raises(SystemExit) as stopped:
             main(shlex.split(command)[1:])

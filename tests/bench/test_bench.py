@@ -45,6 +45,7 @@ def test_bench_fit_measures_what_it_says() -> None:
     assert row["linear"] < 1e-9
     assert row["constant"] > 0.2
     assert row["seconds"] > 0
+    assert row["cpu_seconds"] > 0
     lines = fit_text(figures).splitlines()
     assert max(map(len, lines)) <= 80
     assert lines[-1].startswith("plus-mean, 2 x 1")

@@ -73,12 +73,12 @@ def fit_text(figures: dict[str, Any]) -> str:
             f"{row['linear']:.4f}",
             f"{row['constant']:.4f}",
             f"{row['steps']:,}",
-            f"{row['parameters']:,}",
             f"{row['seconds']:.0f} s",
+            f"{row['cpu_seconds']:.0f} s",
         )
         for row in figures["fits"]
     ]
-    head = ("mean absolute error", "asked", "fit", "linear", "constant", "steps", "parameters", "")
+    head = ("mean absolute error", "asked", "fit", "linear", "constant", "steps", "time", "CPU")
     return table(head, rows)
 
 

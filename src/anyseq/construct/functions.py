@@ -163,13 +163,16 @@ _ALL = (
     ),
     # One step dt = 1/2 of coupled phases (K = 1, a turn is 1). Where all inputs move by at most h,
     # x_j - x_i moves by at most 2h, its sine by 4πh, and n-1 of the n sines can move: in all
-    # h + (1/2)(n-1)/n 4πh. It is attained where all sines have slope -2π.
+    # h + (1/2)(n-1)/n 4πh. It is attained where all sines have slope -2π. The Hessian of entry i is
+    # a sum over j of -(2π)²/(2n) sin(...) (e_j - e_i)(e_j - e_i)^T; without the sines that is a
+    # multiple of the Laplacian of a star, whose largest eigenvalue is n.
     Example(
         "kuramoto",
         "x_i + mean_j sin(2π(x_j - x_i))/2",
         _kuramoto,
         lambda n, d: 1.0 + 2 * math.pi * (n - 1) / n,
         True,
+        curvature=lambda n, d: 2 * math.pi**2,
     ),
 )
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import torch
 
 from anyseq.construct import probe
 from anyseq.construct.error import LP, SUP
 from anyseq.construct.target import Target
 from anyseq.design import Design
+from anyseq.errors import InvalidArgument
 
 ASSUMES = {
     "causal": "f is causal: token i looks at tokens 0, ..., i (no contradiction in 256 samples)",
@@ -21,9 +24,10 @@ def kind_of_function(design: Design, norm: str) -> str:
     for; "all" where it proves nothing, for the methods to refuse."""
     from anyseq.verdicts import check  # slow to load
 
-    for kind in ("all", *ASSUMES):
-        if check(design, norm=SUP if norm == SUP else LP, target=kind).universal:
-            return kind
+    with suppress(InvalidArgument):  # a probability map of which no theorem speaks
+        for kind in ("all", *ASSUMES):
+            if check(design, norm=SUP if norm == SUP else LP, target=kind).universal:
+                return kind
     return "all"
 
 

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anyseq.construct.gadgets import Units, decide
+from anyseq.construct.gadgets import Units, into_colours
 from anyseq.errors import ConstructionFault
 from anyseq.nn import Layers
 from construct.networks import run
@@ -23,7 +23,7 @@ def coloured(
     width = 2 + count + count
     z = torch.zeros(len(numbers), width, dtype=torch.float64)
     z[:, 0], z[:, 1] = numbers - 3.0, 1.0
-    for units in decide(
+    for units in into_colours(
         form={0: 1.0, 1: 3.0},
         numbers=classes,
         into=list(range(2 + count, 2 + 2 * count)),

@@ -5,7 +5,7 @@ from anyseq.construct.gadgets.carry import carry, take_above
 from anyseq.construct.gadgets.clear import clear
 from anyseq.construct.gadgets.clip import clip, clip_layers
 from anyseq.construct.gadgets.clipped_selector import select_clipped
-from anyseq.construct.gadgets.colour import decide
+from anyseq.construct.gadgets.colour import into_colours
 from anyseq.construct.gadgets.decide import deciding_gap
 from anyseq.construct.gadgets.erase import erase, erase_layers
 from anyseq.construct.gadgets.fill import fill
@@ -45,7 +45,6 @@ __all__ = [
     "clip",
     "clip_layers",
     "closed",
-    "decide",
     "deciding_gap",
     "erase",
     "erase_layers",
@@ -55,6 +54,7 @@ __all__ = [
     "idle",
     "interpolate",
     "interpolator_layers",
+    "into_colours",
     "narrowest_ramp",
     "positions_from_gain",
     "quantise",

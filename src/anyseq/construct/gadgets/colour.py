@@ -25,7 +25,7 @@ from anyseq.construct.gadgets.units import Units
 from anyseq.errors import ConstructionFault
 
 
-def decide(
+def into_colours(
     *,
     form: Mapping[int, float],
     numbers: Sequence[tuple[float, float]],

@@ -3,7 +3,7 @@
 There is a head for each offset r, with gain 1 at r and 0 elsewhere, and no scores: token i gets
 w x_(i-r) from it, w = 1/(number of keys that i sees), and w from a constant feature, if it sees i-r
 at all. Random multiples of the latter add up to one number for each position, known when the
-network is built (see `anyseq.construct.gathering.places`); `decide` makes one-hot positions of the
+network is built (see `anyseq.construct.gathering.places`); `into_colours` makes one-hot positions of the
 numbers. Then slot i-r of token i takes 1/w times what came by head r: three roundings, within
 4·2^-53 of x.
 """
@@ -13,7 +13,7 @@ from __future__ import annotations
 import torch
 
 from anyseq.base import ZERO_WEIGHT_GAP, generator
-from anyseq.construct.gadgets import Units, decide
+from anyseq.construct.gadgets import Units, into_colours
 from anyseq.construct.gathering.blocks import Blocks
 from anyseq.construct.gathering.heads import GAIN, Heads
 from anyseq.construct.gathering.hops import closed, own_slots
@@ -64,7 +64,7 @@ def gather_by_offsets(heads: Heads, blocks: Blocks, room: Room) -> bool:
     if len(classes.order) < heads.vertices:
         return False
     layer.o_weight[0, room.number_at, constant] = mix
-    steps, places = decide(
+    steps, places = into_colours(
         form={room.number_at: 1.0},
         numbers=classes.ends,
         into=[room.position_at + name for name in classes.order],

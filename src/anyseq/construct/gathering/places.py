@@ -4,7 +4,7 @@ Colours of positions are one-hot features: at the start one for all tokens, and 
 each round heads read nothing but colours, with random scores, biases, gains and values, and add up
 what they see to one number. By Lemma 3 of docs/theorems.md almost every choice tells apart all
 positions that the design can tell apart in that round. Since no content is read, the numbers are
-known when the network is built: the very layer computes them, in float64. `decide` makes new
+known when the network is built: the very layer computes them, in float64. `into_colours` makes new
 colours of them where they differ by _GAP or more. That a gap was found proves that it is there: for
 every input the numbers are the same up to rounding, which is far below _GAP/8. (Weights are at most
 1 and rounding moves them by some 2^-53 per key; by its square root where entmax15 takes the root of
@@ -20,7 +20,7 @@ from itertools import pairwise
 import torch
 
 from anyseq.base import generator, power_of_two_at_least
-from anyseq.construct.gadgets import decide
+from anyseq.construct.gadgets import into_colours
 from anyseq.construct.gadgets.blank import blank_feed_forward
 from anyseq.construct.gathering.blocks import Blocks
 from anyseq.construct.gathering.heads import Heads, base_of
@@ -90,7 +90,7 @@ def find_places(heads: Heads, blocks: Blocks, room: Room, gain: torch.Tensor | N
             blocks.wait()
             stuck += 1
             continue
-        steps, finer = decide(
+        steps, finer = into_colours(
             form=round_.form,
             numbers=round_.classes.ends,
             into=[room.position_at + name for name in round_.classes.order],

@@ -1,7 +1,7 @@
 """Positions from sinusoidal waves, which the network adds to every feature, also to x.
 
 A random direction through all features that hold no x gives each position a number, known when the
-network is built; the waves are cleared there, exactly, and `decide` makes one-hot positions of the
+network is built; the waves are cleared there, exactly, and `into_colours` makes one-hot positions of the
 numbers. These then take the waves off the features of x: x + E - E, within 4·2^-53 of x, since
 neither sum is above 2.
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 import torch
 
 from anyseq.base import generator
-from anyseq.construct.gadgets import Units, decide
+from anyseq.construct.gadgets import Units, into_colours
 from anyseq.construct.gathering.blocks import Blocks
 from anyseq.construct.gathering.places import Classes
 from anyseq.construct.gathering.room import Room
@@ -40,7 +40,7 @@ def read_waves(position: Sinusoidal, vertices: int, blocks: Blocks, room: Room) 
     read.add({j: -weight for j, weight in form.items()}, {room.number_at: -1.0})
     read.clear(free, signed=True)
     blocks.think(read)
-    for units in decide(
+    for units in into_colours(
         form={room.number_at: 1.0},
         numbers=classes.ends,
         into=[room.position_at + name for name in classes.order],
