@@ -14,11 +14,18 @@ from anyseq.errors import InvalidArgument, WeightsChanged
 from anyseq.nn import Attention
 from construct import inputs
 
+CAUSAL = aq.Design(3, patterns=aq.Causal(), depth=500)
+SPARSE_GAIN = aq.Design(3, patterns=aq.Window(1), position=aq.URPE())
 CASES = {
     "gather": ("attention", aq.Design(3), "gather", 1, 0.5),
     "gather, 2 features": ("sort", aq.Design(2), "gather", 2, 0.5),
+    "gather, causal, idle layers": ("prefix-mean", CAUSAL, "gather", 1, 0.5),
+    "gather, places found": ("attention", aq.Design(2, position=aq.URPE()), "gather", 1, 0.5),
+    "gather, hops": ("attention", aq.Design(3, patterns=aq.Window(1)), "gather", 1, 0.9),
     "yun, theorem 3": ("sort", aq.Design(3), "yun", 1, 0.4),
     "yun, 2 features": ("sort", aq.Design(2), "yun", 2, 1.0),
+    "yun, sparse": ("sort", aq.Design(4, patterns=aq.Window(1)), "yun", 1, 1.0),
+    "yun, sparse, gain": ("sort", SPARSE_GAIN, "yun", 1, 1.0),
     "yun, theorem 2": ("plus-mean", aq.Design(2, position=aq.NoPosition()), "yun", 1, 0.9),
 }
 
@@ -71,9 +78,11 @@ def test_the_nodes_of_gather_are_what_its_layers_added() -> None:
     hits = made.steps[step(made, "interpolate")].hits
     added = sum(hit.after[0] - hit.before[0] for hit in hits)
     torch.testing.assert_close(added, sum(n.weight * n.value.flatten() for n in made.nodes))
-    route = made.steps[0].hits[0].looks
-    for head in range(3):
-        assert torch.equal(route[head], torch.eye(3, dtype=torch.float64)[head].expand(3, 3))
+    own, brought = made.steps[0].hits
+    assert not own.looks
+    for token in range(3):  # a head for each token, by which all others take it
+        weights = brought.looks[token]
+        assert weights[:, token].tolist() == [1.0 if i != token or not token else 0.0 for i in range(3)]
 
 
 def test_yun_shifts_one_token_after_the_other() -> None:
@@ -111,8 +120,11 @@ def test_weights_are_what_attention_multiplies_with() -> None:
 @pytest.mark.parametrize(
     ("name", "weight", "at", "stage"),
     [
-        ("gather", "o_weight", (0, 4 + 2, 0), "route"),
-        ("gather", "down_bias", (1, 7 + 2), "interpolate"),
+        ("gather", "down_bias", (0, 4 + 2), "gather"),
+        ("gather", "down_bias", (9, 7 + 2), "interpolate"),
+        ("gather, causal, idle layers", "down_bias", (0, 4), "gather"),
+        ("yun, sparse, gain", "down_bias", (4, 0), "positions"),
+        ("yun, sparse, gain", "o_weight", (-1, 0, 0), "value map"),
         ("gather", "down_bias", (-1, 0), "select"),
         ("yun, theorem 3", "down_bias", (0, 0), "quantise"),
         ("yun, theorem 3", "o_weight", (-1, 0, 0), "global shift"),
@@ -129,6 +141,33 @@ def test_a_planted_fault_shows_in_its_stage(
     for before in made.steps[:where]:
         assert before.apart is None or before.apart <= 1e-9, before.stage.name
     assert (made.steps[where].apart or 0.0) > 1e-3
+
+
+@pytest.mark.parametrize(
+    ("method", "position", "norm", "tol"),
+    [
+        ("sum", aq.NoPosition(), "sup", 0.9),
+        ("boltzmann", aq.NoPosition(), "lp", 0.7),
+        ("partition", aq.Absolute(), "sup", 0.7),
+        ("fit", aq.Absolute(), "mean", 0.1),
+    ],
+)
+def test_a_method_without_stages_says_so(
+    method: str, position: aq.Position, norm: str, tol: float
+) -> None:
+    result = aq.approximate(
+        aq.functions["attention"], aq.Design(2, position=position), features=1, tol=tol,
+        norm=norm, method=method, lipschitz=None if method == "fit" else 2.0,
+    )  # fmt: skip
+    made = result.explain(inputs.random(result, 1)[0])
+    (step,) = made.steps
+    assert step.stage.layers == result.size.layers
+    assert made.apart is not None
+    assert made.apart <= 1e-9
+    text = " ".join(str(made).split())
+    assert f'Method "{method}" names no stages' in text
+    replant(result, "down_bias", (-1, 0), 1.0)
+    assert (result.explain(made.x).apart or 0.0) > 1e-3
 
 
 def test_where_the_look_up_is_silent_only_the_network_speaks() -> None:

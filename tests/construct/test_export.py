@@ -22,6 +22,11 @@ Run = Callable[[torch.Tensor], torch.Tensor]
 
 CASES = {
     "gather": ("attention", aq.Design(2), "gather", 0.5),
+    "sum": ("attention", aq.Design(2, position=aq.NoPosition()), "sum", 0.9),
+    "boltzmann": ("attention", aq.Design(2, position=aq.NoPosition()), "boltzmann", 0.7),
+    "partition": ("attention", aq.Design(2), "partition", 0.7),
+    "fit": ("attention", aq.Design(2), "fit", 0.1),
+    "yun, sparse": ("attention", aq.Design(2, patterns=aq.Window(1)), "yun", 0.4),
     "yun, theorem 3": ("sort", aq.Design(2), "yun", 0.4),
     "yun, theorem 2": ("plus-mean", aq.Design(2, position=aq.NoPosition()), "yun", 0.9),
 }
@@ -32,7 +37,7 @@ def build(name: str) -> aq.Approximation:
     example = aq.functions[function]
     return aq.approximate(
         example, design, features=1, tol=tol, norm="lp", method=method,
-        lipschitz=example.lipschitz(2, 1),
+        lipschitz=None if method == "fit" else example.lipschitz(2, 1),
     )  # fmt: skip
 
 
@@ -54,7 +59,7 @@ def tries(result: aq.Approximation) -> torch.Tensor:
     """Anywhere, at cell corners, at 0, and at what lies at the end of the domain."""
     x = torch.cat([inputs.random(result, 40), inputs.corners(result, 40)])
     x[0] = 0.0
-    x[1] = 1.0 if result.method == "gather" else 1.0 - 2.0**-40
+    x[1] = 1.0 - 2.0**-40 if result.method == "yun" else 1.0
     return x[result.fused.covers(x)]
 
 

@@ -15,7 +15,7 @@ from anyseq.base import (
     positive,
     silent,
 )
-from anyseq.construct import probe
+from anyseq.construct import needs, probe
 from anyseq.construct.ask import Ask, Construction, Recipe
 from anyseq.construct.certificate import claim_of
 from anyseq.construct.error import (
@@ -84,6 +84,7 @@ def approximate(
     """
     if not isinstance(design, Design):
         raise InvalidArgument(f"design={design!r}: expected an anyseq.Design")
+    needs.patterns_that_fit(design)
     at_least_one("features", features)
     positive("tol", tol)
     one_of("norm", norm, NORMS)

@@ -31,8 +31,8 @@ class Hit:
     """A half of layer `layer` changed the reading of some tokens.
 
     before, after: the reading (tokens, numbers) on both sides of it.
-    looks: if it was an attention half, the weights (positions, positions) of each head that is not
-    idle, by its number: row i is where i looks.
+    looks: if it was an attention half, or the first to show what one brought, the weights
+    (positions, positions) of each head that is not idle, by its number: row i is where i looks.
     """
 
     layer: int
@@ -124,13 +124,15 @@ def _steps(
     for stage in stages:
         hits: list[Hit] = []
         start = reading = _read(stage, model, z)
-        last = -1
+        last, entered = -1, None  # what the layer's attention half saw, until it is shown
         while layer < first + stage.layers:
-            attended = layer != last and attends[layer]
+            if layer != last:
+                entered = z if attends[layer] else None
             now = _read(stage, model, after)
             if not torch.equal(now, reading):
-                looks = attention_weights(model, layer, z) if attended else {}
+                looks = {} if entered is None else attention_weights(model, layer, entered)
                 hits.append(Hit(layer, reading, now, looks))
+                entered = None
             z, reading, last = after, now, layer
             layer, after = next(trace, (len(model), z))
         expected = said.expected.get(stage.name)

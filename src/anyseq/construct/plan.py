@@ -160,6 +160,7 @@ def plan(
     """
     if not isinstance(design, Design):
         raise InvalidArgument(f"design={design!r}: expected an anyseq.Design")
+    needs.patterns_that_fit(design)
     features = at_least_one("features", features)
     smooth = given(lipschitz, curvature, features)
     if smooth is None:
@@ -182,7 +183,6 @@ def plan(
 
 def make_plan(ask: Ask, budget: int) -> Plan:
     """The plan for a checked question."""
-    needs.patterns_that_fit(ask.design)
     recipes, refused = [], {}
     for name, make_recipe in METHODS.items():
         try:
