@@ -102,7 +102,7 @@ def approximate(
     rng = generator(seed)
     progress("look at f", 0, 1)
     target = Target(f, design.tokens, features, out_features)
-    check_kind(kind_of_function(design, norm), target, rng)
+    check_kind(design, norm, target, rng)
     if norm == SUP:
         probe.check_continuous(target, tol, smooth, rng)
     slope = probe.steepest(target, rng)

@@ -10,7 +10,8 @@ from anyseq.construct import probe
 from anyseq.construct.error import LP, SUP
 from anyseq.construct.target import Target
 from anyseq.design import Design
-from anyseq.errors import InvalidArgument
+from anyseq.errors import CannotApproximate, InvalidArgument
+from anyseq.positions import NoPosition
 
 ASSUMES = {
     "causal": "f is causal: token i looks at tokens 0, ..., i (no contradiction in 256 samples)",
@@ -31,9 +32,21 @@ def kind_of_function(design: Design, norm: str) -> str:
     return "all"
 
 
-def check_kind(kind: str, target: Target, rng: torch.Generator) -> None:
-    """Refuse f if samples show that it is not of that kind."""
-    if kind == "causal":
-        probe.check_causal(target, rng)
-    if kind == "equivariant":
-        probe.check_equivariant(target, rng)
+def check_kind(design: Design, norm: str, target: Target, rng: torch.Generator) -> None:
+    """Refuse f if samples show that it is not of the kind that the design is for."""
+    kind = kind_of_function(design, norm)
+    try:
+        if kind == "causal":
+            probe.check_causal(target, rng)
+        if kind == "equivariant":
+            probe.check_equivariant(target, rng)
+    except CannotApproximate as refusal:
+        if isinstance(design.position, NoPosition):
+            raise
+        from anyseq.verdicts import check
+
+        witness = check(design, norm=SUP if norm == SUP else LP).witness
+        raise CannotApproximate(
+            f"not every f can be expressed by this design, and this one is not {kind}",
+            (str(witness), *refusal.reasons),
+        ) from None

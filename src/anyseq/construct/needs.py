@@ -49,7 +49,10 @@ def gathering(design: Design) -> str:
         raise CannotApproximate(f"blocks have sinks with softmax, not with {name}")
     reasons = []
     for target in ("all", "causal"):
-        verdict = check(design, norm="sup", target=target)
+        try:
+            verdict = check(design, norm="sup", target=target)
+        except InvalidArgument as unknown:  # a probability map of which no theorem speaks
+            raise CannotApproximate(str(unknown)) from None
         if verdict.certificate is not None and verdict.certificate.kind == "gather":
             return target
         reasons.append(verdict.reason)

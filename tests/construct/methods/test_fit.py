@@ -258,8 +258,8 @@ def test_the_plan_shows_it_last_and_without_an_error() -> None:
         (aq.Design(2, patterns=aq.Causal()), {}, "built for dense attention"),
         (aq.Design(2, prob_map="hardmax"), {}, "built for softmax"),
         (aq.Design(2, feedforward=False), {}, "needs feed-forward layers"),
-        (aq.Design(2, depth=2), {}, "exactly 3 layers; the design has depth=2"),
-        (aq.Design(2, depth=99), {}, "exactly 10 layers; the design has depth=99"),
+        (aq.Design(2, depth=2), {}, "it needs 3 layers; the design has depth=2"),
+        (aq.Design(2, depth=99), {}, "it needs 10 layers; the design has depth=99"),
         (aq.Design(2), {"budget": 1000}, "parameters in 5 layers; the budget is 1,000"),
     ],
 )
