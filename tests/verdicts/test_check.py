@@ -243,3 +243,23 @@ def test_a_verdict_is_printed_as_the_command_prints_it() -> None:
     assert len(lines) <= 40
     normed = str(aq.check(aq.Design(4, final_norm="rmsnorm")))
     assert ".." not in normed
+
+
+@pytest.mark.parametrize(
+    "design",
+    [
+        aq.Design(
+            2,
+            torch.tensor([[1, 0, 1], [1, 0, 1], [1, 1, 1]]).bool(),
+            aq.NoPosition(),
+            prob_map="hardmax",
+            bos=True,
+        ),
+        aq.Design(3, aq.Full(), aq.T5Bias(4, 3), prob_map="sparsemax", bos=True),
+    ],
+    ids=["hardmax", "sparsemax"],
+)
+def test_second_opinions_may_need_many_heads(design: aq.Design) -> None:
+    certificate = aq.check(design).certificate
+    assert certificate is not None
+    assert certificate.verify()
