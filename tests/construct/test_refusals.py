@@ -26,8 +26,6 @@ def refused(design: aq.Design, norm: str, method: str = "auto") -> CannotApproxi
 @pytest.mark.parametrize(
     ("design", "norm", "witness"),
     [
-        (aq.Design(4, position=aq.RelativeBias()), "sup", "W1: f_i = i"),
-        (aq.Design(4, position=aq.T5Bias()), "sup", "error at least 1.5 (sup norm)"),
         (aq.Design(4, position=aq.ALiBi()), "lp", "W3: f_i = i"),
         (aq.Design(4, patterns=aq.Blocks(2)), "sup", "W6: f_0 = x_2"),
         (aq.Design(4, patterns=aq.Blocks(2)), "lp", "W6: f_0 = x_2"),
@@ -50,6 +48,18 @@ def test_a_refuted_design_is_refused_with_the_witness(
         first, second = refused(design, norm, method).reasons
         assert first == reasons[0]
         assert second.startswith(f"{method}: ")
+
+
+@pytest.mark.parametrize("position", [aq.RelativeBias(), aq.T5Bias()])
+def test_a_function_of_the_wrong_kind_is_refused_with_the_witness(position: aq.Position) -> None:
+    """These designs serve f that commute with permutations, and sort does not."""
+    design = aq.Design(4, position=position)
+    assert aq.check(design, target="equivariant").universal
+    for method in ("auto", *METHODS):
+        refusal = refused(design, "sup", method)
+        assert "not every f can be expressed by this design" in str(refusal)
+        assert refusal.reasons[0] == str(aq.check(design, norm="sup").witness)
+        assert "error at least 1.5 (sup norm)" in refusal.reasons[0]
 
 
 @dataclass(frozen=True)

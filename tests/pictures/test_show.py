@@ -57,7 +57,7 @@ def test_an_l_p_result_has_no_band_and_needs_no_target() -> None:
 def test_an_explanation_shows_its_stages() -> None:
     x = torch.tensor([[0.1], [0.7]], dtype=torch.float64)
     gather = words(aq.show(approximation(0.2, "gather", "sup").explain(x)))
-    for word in ("route", "interpolate", "select", "nodes around x", "looks at token", "token 2"):
+    for word in ("gather", "interpolate", "select", "nodes around x", "looks at token", "token 2"):
         assert word in gather
     figure = aq.show(approximation(0.3, "yun", "lp").explain(x))
     yun = words(figure)

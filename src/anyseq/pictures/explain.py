@@ -17,15 +17,15 @@ _LARGE = 100.0  # readings beyond it are drawn on a logarithmic scale
 
 def explanation_figure(made: Explanation) -> Figure:
     """One panel per stage that changed something: its reading, token by token, as the layers go by;
-    a stage of one attention layer shows where the heads look; then the nodes, if values were
+    a stage with one attention layer shows where its heads look; then the nodes, if values were
     interpolated."""
     busy = [step for step in made.steps if step.hits]
     nodes = made.nodes if len(made.nodes) > 1 else ()
     drawn, panels = figure(len(busy) + bool(nodes), width=3.4, height=3.6)
     for step, panel in zip(busy, panels, strict=False):
-        looks = step.hits[0].looks if step.stage.layers == 1 else {}
-        if len(looks) > 1:
-            _draw_looks(panel, step.hits[0])
+        looking = [hit for hit in step.hits if hit.looks]
+        if len(looking) == 1 and len(looking[0].looks) > 1:
+            _draw_looks(panel, looking[0])
         else:
             _draw_reading(panel, step, len(made.x))
         panel.set_title(step.stage.name, fontsize=10)
