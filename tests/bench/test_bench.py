@@ -3,7 +3,8 @@ from functools import partial
 
 from anyseq.bench import bench_construct, bench_fit
 from anyseq.bench.timing import medians, seconds
-from anyseq.cli.bench_text import fit_text
+from anyseq.cli.bench_text import construct_text, fit_text
+from anyseq.construct.methods import METHODS
 
 
 def test_timing() -> None:
@@ -20,11 +21,18 @@ def test_timing() -> None:
 def test_bench_construct_measures_what_it_says() -> None:
     """The figures themselves are for quiet machines; sizes and agreement hold anywhere."""
     stages: list[str] = []
-    figures = bench_construct(lambda stage, done, total: stages.append(stage))
+    figures = bench_construct(lambda stage, done, total: stages.append(stage), sizes=(100, 1000))
     assert figures["yun_fused"]["layers"] == 16452
     assert figures["yun_fused"]["largest_difference"] <= 1e-9
     assert figures["yun_fused"]["ratio"] > 1
-    assert list(figures["gather_nodes"]["seconds_by_nodes"]) == ["729", "35937", "2146689"]
+    assert list(figures["sizes"]) == list(METHODS)
+    for series in figures["sizes"].values():
+        for least, row in zip((100, 1000), series, strict=False):
+            assert row["cells"] >= least
+            assert row["evaluations_per_second"] > 0
+            assert 0 < row["build_bytes"] + row["model_bytes"] < 2**30
+    assert [row["cells"] for row in figures["sizes"]["gather"]] == [289, 1089]
+    assert max(map(len, construct_text(figures).splitlines())) <= 80
     assert figures["yun_deep"]["layers"] > 262_000
     assert len(stages) == 4
 

@@ -71,6 +71,16 @@ def test_approximate_and_show(capsys: pytest.CaptureFixture[str], tmp_path: Path
     assert code == 0
     assert shown.splitlines()[:5] == out.splitlines()[:5]
     assert picture.stat().st_size > 10_000
+    code, told, _ = run(
+        capsys, "show", str(folder), "--input", "0.1,0.7", "--picture", str(picture)
+    )
+    assert code == 0
+    assert "x lies in the cube" in told
+    assert max(map(len, told.splitlines()[:-1])) <= 80
+    for wrong in ("0.1", "0.1,0.2,0.3", "a,b", ""):
+        code, _, err = run(capsys, "show", str(folder), "--input", wrong)
+        assert code == 2
+        assert f"--input {wrong}: expected 2 numbers" in err
     code, _, err = run(capsys, "approximate", *asked)
     assert code == 2
     assert "exists already" in err

@@ -1,6 +1,7 @@
 import json
 from collections.abc import Callable
 from dataclasses import asdict
+from itertools import pairwise
 
 import pytest
 import torch
@@ -63,6 +64,28 @@ def test_a_stack_is_its_blocks() -> None:
     for layer in range(len(model)):
         z = model[layer](z)
     torch.testing.assert_close(model(x), z[..., :3])
+
+
+@pytest.mark.parametrize("bos", [False, True])
+def test_a_trace_goes_where_the_network_goes(bos: bool) -> None:
+    design = aq.Design(4, patterns=(aq.Full(), aq.Causal()), bos=bos)
+    start = random(WIDTH, seed=11) if bos else None
+    model = Stack.of(
+        design,
+        [Layers(feedforward=feedforward(2)), Layers(attention(3), feedforward(3))],
+        in_features=2,
+        out_features=3,
+        position=random(4 + bos, WIDTH, seed=10),
+        bos=start,
+    )
+    x = random(2, 4, 2)
+    steps = list(model.trace(x))
+    assert [layer for layer, _ in steps] == [-1, 0, 1, 2, 2, 3, 3, 4, 4]
+    for (_, before), (layer, after) in pairwise(steps):
+        block = model[layer]
+        if [one for one, _ in steps].count(layer) == 1:
+            torch.testing.assert_close(block(before), after)
+    assert torch.equal(steps[-1][1][:, int(bos) :, :3], model(x))
 
 
 def test_halves_and_sizes() -> None:

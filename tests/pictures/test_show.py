@@ -54,6 +54,22 @@ def test_an_l_p_result_has_no_band_and_needs_no_target() -> None:
     assert "target f" not in text
 
 
+def test_an_explanation_shows_its_stages() -> None:
+    x = torch.tensor([[0.1], [0.7]], dtype=torch.float64)
+    gather = words(aq.show(approximation(0.2, "gather", "sup").explain(x)))
+    for word in ("route", "interpolate", "select", "nodes around x", "looks at token", "token 2"):
+        assert word in gather
+    figure = aq.show(approximation(0.3, "yun", "lp").explain(x))
+    yun = words(figure)
+    for word in ("quantise", "selective shifts", "global shift", "value map"):
+        assert word in yun
+    assert "clip" not in yun, "it had nothing to do"
+    shifts = next(panel for panel in figure.axes if panel.get_title() == "selective shifts")
+    assert len(shifts.lines) == 2
+    for line in shifts.lines:
+        assert len(set(np.asarray(line.get_ydata()).tolist())) == 2, "each token moves once"
+
+
 def test_contextual_ids_are_all_different() -> None:
     text = words(aq.show(Contextual(2, 1, 1, 2, positions=True)))
     assert "32 pairs, 32 ids" in text

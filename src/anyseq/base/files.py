@@ -77,17 +77,18 @@ def write_text(file: Path, text: str) -> None:
         draft.unlink(missing_ok=True)
 
 
-def check_new(folder: str | Path) -> Path:
-    """The path of a folder that can be made: it is not there, its parent is."""
-    target = _path(folder)
+def check_new(path: str | Path, name: str = "folder") -> Path:
+    """The path of a folder, or of what `name` says, that can be made: it is not there, its parent
+    is."""
+    target = _path(path, name)
     try:
         exists, parent = target.exists(), target.parent.is_dir()
     except (OSError, ValueError) as problem:
-        raise FileProblem(f"folder={str(target)!r} cannot be made: {problem}") from problem
+        raise FileProblem(f"{name}={str(target)!r} cannot be made: {problem}") from problem
     if exists:
-        raise FileProblem(f"folder={str(target)!r} exists already; choose a new name or remove it")
+        raise FileProblem(f"{name}={str(target)!r} exists already; choose a new name or remove it")
     if not parent:
-        raise FileProblem(f"folder={str(target)!r}: {str(target.parent)!r} is not a folder")
+        raise FileProblem(f"{name}={str(target)!r}: {str(target.parent)!r} is not a folder")
     return target
 
 
@@ -149,12 +150,12 @@ def _read_about(source: Path, format: str, version: int) -> dict[str, Any]:
     return about
 
 
-def _path(folder: str | Path) -> Path:
-    if not isinstance(folder, (str, Path)):
-        raise InvalidArgument(f"folder={folder!r}: expected a path")
-    if "\0" in str(folder):
-        raise FileProblem(f"folder={str(folder)!r} cannot be made: a name has no null character")
-    return Path(folder)
+def _path(path: str | Path, name: str = "folder") -> Path:
+    if not isinstance(path, (str, Path)):
+        raise InvalidArgument(f"{name}={path!r}: expected a path")
+    if "\0" in str(path):
+        raise FileProblem(f"{name}={str(path)!r} cannot be made: a name has no null character")
+    return Path(path)
 
 
 def _no_number(text: str) -> float:

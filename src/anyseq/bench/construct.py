@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import tempfile
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from anyseq.base import Progress, generator, silent, uniform
+from anyseq.bench.sizes import SIZES, by_size
 from anyseq.bench.timing import medians, seconds
 from anyseq.construct import FUNCTIONS, Approximation, approximate, load
 from anyseq.design import Design
@@ -17,16 +17,19 @@ from anyseq.design import Design
 _BATCH = 512
 
 
-def bench_construct(progress: Progress = silent) -> dict[str, Any]:
-    """The figures that README quotes, measured here and now."""
+def bench_construct(progress: Progress = silent, sizes: tuple[int, ...] = SIZES) -> dict[str, Any]:
+    """The figures that README quotes, measured here and now.
+
+    sizes: so many cells, or more, of each method, increasing.
+    """
     progress("fused against layer by layer", 0, 3)
     fused = _fused_against_layers()
-    progress("fused time against the number of nodes", 1, 3)
-    nodes = _time_against_nodes()
+    progress("every method against its size", 1, 3)
+    grown = by_size(sizes)
     progress("build, save and load over 262,000 layers", 2, 3)
     deep = _deep()
     progress("build, save and load over 262,000 layers", 3, 3)
-    return {"yun_fused": fused, "gather_nodes": nodes, "yun_deep": deep}
+    return {"yun_fused": fused, "sizes": grown, "yun_deep": deep}
 
 
 def _yun(tokens: int, step: float) -> Approximation:
@@ -59,27 +62,6 @@ def _fused_against_layers() -> dict[str, Any]:
         "ratio": times["layers"] / times["fused"],
         "largest_difference": apart,
     }
-
-
-def _time_against_nodes() -> dict[str, Any]:
-    """Method "gather", n = 3, d = 1, with 9³, 33³ and 129³ nodes (729 to 2,146,689)."""
-    results = {
-        log_steps: approximate(
-            FUNCTIONS["attention"],
-            Design(3),
-            features=1,
-            tol=2.0 * 0.626 * 2.0**-log_steps,
-            lipschitz=2.0,
-            budget=10**9,
-        )
-        for log_steps in (3, 5, 7)
-    }
-    x = uniform(_BATCH, 3, 1, rng=generator(0))
-    with torch.no_grad():
-        works = {str(result.facts.cells): partial(result, x) for result in results.values()}
-        times = medians(works, rounds=200)
-    first, *_, last = times.values()
-    return {"seconds_by_nodes": times, "ratio": last / first}
 
 
 def _deep() -> dict[str, Any]:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json as json_format
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from anyseq.base import write_text
+from anyseq.base import Progress, write_text
 from anyseq.bench import bench_attention, bench_check, bench_construct, bench_fit, bench_methods
 from anyseq.cli.bench_methods_text import methods_text
 from anyseq.cli.bench_text import attention_text, check_text, construct_text, fit_text
 from anyseq.cli.terminal import progress_bar, say, say_json
 from anyseq.errors import FileProblem
 
-_BENCHES = {
+_Figures = dict[str, Any]
+_BENCHES: Mapping[str, tuple[Callable[[Progress], _Figures], Callable[[_Figures], str]]] = {
     "construct": (bench_construct, construct_text),
     "attention": (bench_attention, attention_text),
     "check": (bench_check, check_text),

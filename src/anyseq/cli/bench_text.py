@@ -8,20 +8,38 @@ from anyseq.base import table
 
 
 def construct_text(figures: dict[str, Any]) -> str:
-    fused, nodes, deep = figures["yun_fused"], figures["gather_nodes"], figures["yun_deep"]
-    by_nodes = nodes["seconds_by_nodes"].items()
+    fused, deep = figures["yun_fused"], figures["yun_deep"]
     rows = [
         (f"yun, {fused['layers']:,} layers, layer by layer", time(fused["layer_by_layer_seconds"])),
         ("the same, fused", time(fused["fused_seconds"])),
         ("ratio", f"{fused['ratio']:,.0f} x"),
         ("largest difference", f"{fused['largest_difference']:.1g}"),
-        *((f"gather, {int(count):,} nodes, fused", time(taken)) for count, taken in by_nodes),
-        ("ratio of the last to the first", f"{nodes['ratio']:.2f} x"),
         (f"yun, {deep['layers']:,} layers, build", time(deep["build_seconds"])),
         ("the same, save", f"{time(deep['save_seconds'])}, {deep['megabytes']:.0f} MB"),
         ("the same, load", time(deep["load_seconds"])),
     ]
-    return table(("construct, batch 512", "median"), rows)
+    return "\n\n".join([table(("construct, batch 512", "median"), rows), _sizes(figures["sizes"])])
+
+
+def _sizes(by_method: dict[str, Any]) -> str:
+    """Time and memory to build the look-up and the module, and how fast the look-up is."""
+    rows = []
+    for method, series in by_method.items():
+        for row in series:
+            slower = series[0]["evaluations_per_second"] / row["evaluations_per_second"]
+            rows.append(
+                (
+                    f"{method}, {row['cells']:,} cells",
+                    time(row["build_seconds"]),
+                    f"{row['evaluations_per_second'] / 1e6:.1f}",
+                    f"{slower:.2f} x",
+                    f"{row['parameters']:,}",
+                    time(row["model_seconds"]),
+                    f"{row['model_bytes'] / 1e6:,.0f} MB",
+                )
+            )
+    head = ("look-up", "built in", "10⁶/s", "slower", "parameters", "module in", "peak")
+    return table(head, rows)
 
 
 def attention_text(figures: dict[str, Any]) -> str:

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import torch
+
 from anyseq.cli.terminal import say
 from anyseq.construct import load
-from anyseq.errors import FileProblem
+from anyseq.errors import FileProblem, InvalidArgument
+from anyseq.nn import StackShape
 
 
-def show(folder: Path, /, *, picture: Path | None = None) -> None:
-    """Describe a saved network, and draw it if asked.
+def show(folder: Path, /, *, input: str | None = None, picture: Path | None = None) -> None:
+    """Describe a saved network, or what it does to one input; draw it if asked.
 
     Parameters
     ----------
     folder
         What `anyseq approximate --out` wrote.
+    input
+        Numbers such as 0.1,0.7,0.3, the features of the first token first: what each stage of the
+        network does to them is shown instead.
     picture
         A file to draw it into, .png, .svg or .pdf.
     """
@@ -24,10 +30,26 @@ def show(folder: Path, /, *, picture: Path | None = None) -> None:
     if picture is not None and not picture.parent.is_dir():
         raise FileProblem(f"--picture {picture}: {picture.parent} is not a folder")
     result = load(folder)
-    say(repr(result))
+    thing = result if input is None else result.explain(_numbers(input, result.size))
+    say(repr(thing))
     if picture is not None:
         from anyseq.pictures import save
         from anyseq.pictures import show as draw
 
-        save(draw(result), picture)
+        save(draw(thing), picture)
         say(f"drawn in {picture}")
+
+
+def _numbers(text: str, shape: StackShape) -> torch.Tensor:
+    """(tokens, features)."""
+    try:
+        numbers = [float(part) for part in text.split(",")]
+    except ValueError:
+        numbers = []
+    wanted = shape.tokens * shape.in_features
+    if len(numbers) != wanted:
+        raise InvalidArgument(
+            f"--input {text}: expected {wanted} numbers with commas between them, "
+            f"{shape.tokens} tokens x {shape.in_features}"
+        )
+    return torch.tensor(numbers, dtype=torch.float64).view(shape.tokens, shape.in_features)

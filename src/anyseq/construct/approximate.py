@@ -15,7 +15,7 @@ from anyseq.base import (
     positive,
     silent,
 )
-from anyseq.construct import probe
+from anyseq.construct import needs, probe
 from anyseq.construct.ask import Ask, Construction, Recipe
 from anyseq.construct.certificate import claim_of
 from anyseq.construct.error import (
@@ -34,6 +34,7 @@ from anyseq.construct.plan import DEFAULT_BUDGET, check_p, make_plan
 from anyseq.construct.result import Approximation, Facts
 from anyseq.construct.search import LEVEL, SAMPLES, Seen, search
 from anyseq.construct.smooth import Lipschitz, Smoothness, given, size
+from anyseq.construct.stages import check_stages
 from anyseq.construct.target import Function, Target
 from anyseq.design import Design
 from anyseq.errors import CannotApproximate, InvalidArgument, InvalidFunction
@@ -83,6 +84,7 @@ def approximate(
     """
     if not isinstance(design, Design):
         raise InvalidArgument(f"design={design!r}: expected an anyseq.Design")
+    needs.patterns_that_fit(design)
     at_least_one("features", features)
     positive("tol", tol)
     one_of("norm", norm, NORMS)
@@ -237,6 +239,7 @@ def _assemble(
             id_bits=recipe.id_bits,
             shape=recipe.shape,
             checked=construction.checked,
+            stages=check_stages(construction.stages, recipe.shape),
         ),
         error=ErrorReport(
             norm=ask.norm,

@@ -11,6 +11,7 @@ from anyseq.base import Progress
 from anyseq.construct.error import LP, Term
 from anyseq.construct.fused import Fused
 from anyseq.construct.smooth import Smoothness
+from anyseq.construct.stages import Stage
 from anyseq.construct.target import Target
 from anyseq.design import Design
 from anyseq.nn import Stack, StackShape
@@ -65,12 +66,13 @@ class Ask:
 @dataclass(frozen=True)
 class Construction:
     """What a recipe builds: the fused form, the network itself as soon as it is wanted, the largest
-    |f| that went into it, and what was checked on the way."""
+    |f| that went into it, what was checked on the way, and which layers do what."""
 
     fused: Fused
     model: Callable[[], Stack]
     largest: float
     checked: Mapping[str, str] = field(default_factory=dict)
+    stages: tuple[Stage, ...] = ()
 
 
 class Recipe(Protocol):

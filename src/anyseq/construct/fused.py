@@ -51,6 +51,12 @@ class KuhnTable:
         return ((x >= 0) & (x <= 1)).flatten(1).all(1)
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        _, rows, weights = self.simplex(x)
+        return torch.einsum("bk,bkno->bno", weights, self.values[rows])
+
+    def simplex(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """The lower corner of x's cube (batch, D), in steps, and the nodes of its simplex: their
+        rows in `values` and their weights (batch, D+1)."""
         scaled = x.flatten(1) * self.steps
         corner = scaled.floor().clamp(0, self.steps - 1)
         fraction, order = (scaled - corner).sort(dim=1, descending=True)
@@ -59,7 +65,7 @@ class KuhnTable:
         weight = -torch.diff(
             fraction, dim=1, prepend=torch.ones_like(fraction[:, :1]), append=0 * fraction[:, :1]
         )
-        return torch.einsum("bk,bkno->bno", weight, self.values[walk])
+        return corner, walk, weight
 
     def tensors(self) -> dict[str, torch.Tensor]:
         return {"values": self.values}
@@ -100,9 +106,8 @@ class CellTable:
         return (inside & (x <= self.end)).flatten(1).all(1)
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        cell, _ = self._cells(x)
         tokens, features = x.shape[1:]
-        token = cell.long() @ torch.tensor([self.steps**feature for feature in range(features)])
+        token = self.cells(x) @ torch.tensor([self.steps**feature for feature in range(features)])
         place = torch.tensor(strides(self.steps**features, tokens))
         if self.positions:
             return self.values[token @ place]
@@ -111,6 +116,10 @@ class CellTable:
         distinct = (ascending.diff(dim=1) > 0).all(1)
         found = torch.where(distinct[:, None, None], self.values[row], 0.0)
         return torch.zeros_like(found).scatter(1, order[:, :, None].expand_as(found), found)
+
+    def cells(self, x: torch.Tensor) -> torch.Tensor:
+        """The cell of each entry within its token's range: (batch, tokens, features) int64."""
+        return self._cells(x)[0].long()
 
     def _cells(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """The cell of each entry within its token's range, and how far into it the entry lies.

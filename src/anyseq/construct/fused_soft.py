@@ -36,7 +36,7 @@ class SoftTable:
         lower_weight = torch.sigmoid(self.sharpness * (1 - 2 * (scaled - lower)))
         stride = torch.tensor(strides(self.steps, axes))
         row = lower.long() @ stride
-        total = torch.zeros(len(x), *self.values.shape[1:], dtype=torch.float64)
+        total = torch.zeros(x.shape[0], *self.values.shape[1:], dtype=torch.float64)
         for corner in lattice(2, axes):
             weight = torch.where(corner.bool(), upper_weight, lower_weight).prod(1)
             total += weight[:, None, None] * self.values[row + corner @ stride]

@@ -54,8 +54,6 @@ def _binomials(cells: int, size: int) -> torch.Tensor:
 
 
 def first_equals(ascending: torch.Tensor) -> torch.Tensor:
-    """(..., n) int64: for every element the place of the first one equal to it."""
-    places = torch.arange(ascending.shape[-1]).expand_as(ascending)
-    new = torch.ones_like(ascending, dtype=torch.bool)
-    new[..., 1:] = ascending.diff(dim=-1) > 0
-    return torch.where(new, places, 0).cummax(-1).values
+    """(..., n) int64: for every element the place of the first one equal to it, which is how many
+    are below it."""
+    return (ascending[..., :, None] > ascending[..., None, :]).sum(-1)

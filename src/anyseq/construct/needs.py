@@ -1,4 +1,4 @@
-"""What a method asks of a design; each refusal is one line."""
+"""What a construction asks of a design; each refusal is one line."""
 
 from __future__ import annotations
 
@@ -10,6 +10,17 @@ from anyseq.errors import CannotApproximate, InvalidArgument
 from anyseq.patterns import Full
 from anyseq.positions import Absolute, NoPosition
 from anyseq.probability import Softmax
+
+
+def patterns_that_fit(design: Design) -> None:
+    """No pattern that is for another number of positions than the design has."""
+    for pattern in design.cycle:
+        if pattern.natural_length not in (None, design.size):
+            kind, length = type(pattern).__name__, pattern.natural_length
+            raise InvalidArgument(
+                f"patterns: {kind} is for {length} positions; the design has {design.size}"
+                + (", with BOS" if design.bos else "")
+            )
 
 
 def dense_softmax(design: Design) -> None:

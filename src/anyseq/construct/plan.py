@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from anyseq.base import at_least_one, one_of, positive, table
+from anyseq.construct import needs
 from anyseq.construct.ask import Ask, Recipe
 from anyseq.construct.error import MEAN, NORMS, SUP, combine, norm_name
 from anyseq.construct.kind import kind_of_function
@@ -58,14 +59,9 @@ class Plan:
             for recipe in self.recipes
             if method == "auto"
         ]
-        from anyseq.verdicts import check  # slow to load, and only a refusal needs it
-
-        verdict = check(self.ask.design, norm="sup" if self.ask.norm == SUP else "lp")
-        if verdict.universal is False:
-            reasons.insert(0, f"not every f can be expressed by this design. {verdict.witness}")
         raise CannotApproximate(
             f"no construction meets tol={self.ask.tol:g} in {norm_name(self.ask.norm, self.ask.p)}",
-            reasons,
+            [*_refuted(self.ask), *reasons],
         )
 
     def rows(self) -> list[dict[str, Any]]:
@@ -164,6 +160,7 @@ def plan(
     """
     if not isinstance(design, Design):
         raise InvalidArgument(f"design={design!r}: expected an anyseq.Design")
+    needs.patterns_that_fit(design)
     features = at_least_one("features", features)
     smooth = given(lipschitz, curvature, features)
     if smooth is None:
@@ -203,6 +200,19 @@ def make_plan(ask: Ask, budget: int) -> Plan:
         )
     )
     return Plan(ask, budget, tuple(recipes), refused)
+
+
+def _refuted(ask: Ask) -> list[str]:
+    """Why no construction can exist, if `check` knows."""
+    from anyseq.verdicts import check  # slow to load, and only a refusal needs it
+
+    try:
+        verdict = check(ask.design, norm="sup" if ask.norm == SUP else "lp")
+    except InvalidArgument:  # a probability map of the caller's own, of which no theorem speaks
+        return []
+    if verdict.universal is not False:
+        return []
+    return [f"not every f can be expressed by this design. {verdict.witness}"]
 
 
 def check_p(p: object, norm: str) -> float:

@@ -123,9 +123,11 @@ class FittedNet:
         return ((x >= 0) & (x <= 1)).flatten(1).all(1)
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        parts = [evaluate(self.tensors(), part) for part in x.flatten(1).split(_BATCH)]
-        values = torch.cat(parts).clamp(-self.bound, self.bound)
-        return values.view(len(x), self.tokens, -1)
+        flat = x.flatten(1)
+        # an exported graph is for batches of any size: it has no loop over parts
+        parts = (flat,) if torch.compiler.is_compiling() else flat.split(_BATCH)
+        values = torch.cat([evaluate(self.tensors(), part) for part in parts])
+        return values.clamp(-self.bound, self.bound).unflatten(1, (self.tokens, -1))
 
     def tensors(self) -> dict[str, torch.Tensor]:
         return {

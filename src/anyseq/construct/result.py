@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -14,9 +14,13 @@ from anyseq.construct.certificate import Certificate
 from anyseq.construct.claim import Claim
 from anyseq.construct.error import ErrorReport
 from anyseq.construct.fused import Fused
+from anyseq.construct.stages import Stage
 from anyseq.design import Design
 from anyseq.errors import ConstructionFault, InvalidArgument, WeightsChanged
 from anyseq.nn import Stack, StackShape
+
+if TYPE_CHECKING:
+    from anyseq.construct.explain import Explanation
 
 
 @dataclass(frozen=True)
@@ -24,7 +28,8 @@ class Facts:
     """What an approximation is, apart from its numbers and its error.
 
     status: how much of the error is proved, see `anyseq.construct.error.STATUS`.
-    tol: what was asked. checked: what the construction verified while it was built.
+    tol: what was asked. checked: what the construction verified while it was built. stages: which
+    layers do what.
     """
 
     design: Design
@@ -36,6 +41,7 @@ class Facts:
     id_bits: int | None
     shape: StackShape
     checked: Mapping[str, str]
+    stages: tuple[Stage, ...]
 
 
 @dataclass(eq=False)
@@ -108,21 +114,35 @@ class Approximation:
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
         """T(x) for x (batch, tokens, features) in float64 -> (batch, tokens, out_features)."""
-        shape = self.facts.shape
-        expected = (shape.tokens, shape.in_features)
-        if not isinstance(x, torch.Tensor) or x.ndim != 3 or tuple(x.shape[1:]) != expected:
-            came = tuple(x.shape) if isinstance(x, torch.Tensor) else type(x).__name__
-            raise InvalidArgument(
-                f"x: {came}; expected a tensor (batch, {expected[0]}, {expected[1]})"
-            )
-        if x.dtype != torch.float64:
-            raise InvalidArgument(f"x of dtype {x.dtype}: expected float64, use x.double()")
-        if bool(x.isnan().any()):
-            raise InvalidArgument("x holds NaN: expected numbers, in [0, 1] for the error to hold")
+        self._check_input(x, ("batch", self.size.tokens, self.size.in_features))
         self.check_unchanged()
         # On a ramp the blocks magnify a last bit to a whole id, and matrix products of another
         # batch size may round the last bit otherwise. So the batch stays as it is.
         return self.fused(x) if self.fused.covers(x).all() else self.model(x)
+
+    def _check_input(self, x: object, expected: tuple[int | str, ...]) -> None:
+        came = tuple(x.shape) if isinstance(x, torch.Tensor) else type(x).__name__
+        fits = isinstance(came, tuple) and len(came) == len(expected)
+        if not fits or any(b not in (a, "batch") for a, b in zip(came, expected, strict=True)):
+            raise InvalidArgument(f"x: {came}; expected a tensor ({', '.join(map(str, expected))})")
+        assert isinstance(x, torch.Tensor)
+        if x.dtype != torch.float64:
+            raise InvalidArgument(f"x of dtype {x.dtype}: expected float64, use x.double()")
+        if bool(x.isnan().any()):
+            raise InvalidArgument("x holds NaN: expected numbers, in [0, 1] for the error to hold")
+
+    def explain(self, x: torch.Tensor) -> Explanation:
+        """What each stage of the network did to one input x (tokens, features), in float64.
+
+        Print it, or draw it with `anyseq.show`. All layers are run and looked at, one by one.
+        """
+        from anyseq.construct.explain import explain
+
+        self._check_input(x, (self.size.tokens, self.size.in_features))
+        if not bool(x.isfinite().all()):
+            raise InvalidArgument("x holds an infinity: expected finite numbers to explain")
+        self.check_unchanged()
+        return explain(self, x)
 
     def save(self, folder: str | Path, progress: Progress = silent) -> None:
         """Write a new folder: safetensors and JSON with hashes. `anyseq.load(folder)` reads it."""
@@ -132,6 +152,20 @@ class Approximation:
         progress("write the weights", 0, 1)
         save(self, folder)
         progress("write the weights", 1, 1)
+
+    def export(self, format: str, file: str | Path, *, what: str | None = None) -> None:
+        """Write a new file for other tools.
+
+        format: "onnx" (needs the extra `export`), "torch.export" or "safetensors"; the file's name
+            ends in .onnx, .pt2 or .safetensors.
+        what: of the first two: "compact", unless given: the look-up, NaN where it does not speak;
+            or "network": every block, for at most 64 layers. A safetensors file holds the tensors
+            of both.
+        """
+        from anyseq.construct.export import export
+
+        self.check_unchanged()
+        export(self, format, file, what)
 
     def to_dict(self) -> dict[str, Any]:
         """The facts and the error, JSON-ready."""

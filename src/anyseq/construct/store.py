@@ -14,6 +14,7 @@ from anyseq.construct.error import NORMS, ErrorReport, Term
 from anyseq.construct.fused import Fused, fused_from
 from anyseq.construct.memory import restore
 from anyseq.construct.result import Approximation, Facts
+from anyseq.construct.stages import check_stages, stages_from
 from anyseq.design import Design
 from anyseq.errors import FileProblem, InvalidArgument
 from anyseq.nn import Stack, StackShape
@@ -96,7 +97,12 @@ def _restore(facts: dict[str, Any], groups: dict[str, dict[str, torch.Tensor]]) 
     )
     names = ("method", "status", "tol", "step", "cells", "id_bits", "checked")
     result = Approximation(
-        facts=Facts(design=design, shape=shape, **{name: facts[name] for name in names}),
+        facts=Facts(
+            design=design,
+            shape=shape,
+            stages=check_stages(stages_from(facts.get("stages", ())), shape),
+            **{name: facts[name] for name in names},
+        ),
         error=report,
         fused=fused,
         _make_model=lambda: model,
@@ -155,6 +161,9 @@ def _check_types(facts: dict[str, Any], shape: StackShape) -> None:
     texts = [facts["method"], facts["status"], *error["assumes"]]
     texts += [text for term in error["terms"] for text in (term["name"], term["on"], term["why"])]
     texts += [text for item in facts["checked"].items() for text in item]
+    stages = facts.get("stages", ())
+    texts += [stage[name] for stage in stages for name in ("name", "does")]
+    texts += [stage["reading"]["label"] for stage in stages]
     for text in texts:
         if not isinstance(text, str):
             raise InvalidArgument(f"{text!r}: expected a text")

@@ -114,6 +114,30 @@ class Stack(nn.Module):
         dtype = self.get_parameter("up_bias").dtype
         if x.dtype != dtype:
             raise InvalidArgument(f"x of dtype {x.dtype}: expected {dtype}, that of the weights")
+        x = self._begin(x)
+        for layer, attention_row, start, stop in self._segments:
+            if attention_row >= 0:
+                x = x + self._attention(x, layer, attention_row)
+            for weights in self._feed_forward_weights(start, stop):
+                x = x + feed_forward(x, *weights)
+        return x[:, int(self.shape.bos) :, : self.shape.out_features]
+
+    def trace(self, x: torch.Tensor) -> Iterator[tuple[int, torch.Tensor]]:
+        """What `forward` goes through: the number of a layer and all features (batch, positions,
+        width) after each of its halves, from (-1, what enters the first layer) on."""
+        x = self._begin(x)
+        yield -1, x
+        layers = (self.get_buffer("halves")[:, 1] >= 0).nonzero().flatten().tolist()
+        for layer, attention_row, start, stop in self._segments:
+            if attention_row >= 0:
+                x = x + self._attention(x, layer, attention_row)
+                yield layer, x
+            for row, weights in enumerate(self._feed_forward_weights(start, stop), start):
+                x = x + feed_forward(x, *weights)
+                yield layers[row], x
+
+    def _begin(self, x: torch.Tensor) -> torch.Tensor:
+        """What enters the first layer: (batch, positions, width)."""
         x = pad(x, (0, self.shape.width - self.shape.in_features))
         if self.shape.constant:
             x = x + self.get_parameter("constant")
@@ -123,12 +147,7 @@ class Stack(nn.Module):
             x = x + self.get_parameter("position")
         if self._waves is not None:
             x = self._waves(x)
-        for layer, attention_row, start, stop in self._segments:
-            if attention_row >= 0:
-                x = x + self._attention(x, layer, attention_row)
-            for weights in self._feed_forward_weights(start, stop):
-                x = x + feed_forward(x, *weights)
-        return x[:, int(self.shape.bos) :, : self.shape.out_features]
+        return x
 
     def __len__(self) -> int:
         return self.shape.layers

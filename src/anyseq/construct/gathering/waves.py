@@ -2,8 +2,8 @@
 
 A random direction through all features that hold no x gives each position a number, known when the
 network is built; the waves are cleared there, exactly, and `into_colours` makes one-hot positions
-of the numbers. These then take the waves off the features of x: x + E - E, within 4·2^-53 of x, since
-neither sum is above 2.
+of the numbers. These then take the waves off the features of x: x + E - E, within 4·2^-53 of x,
+since neither sum is above 2.
 """
 
 from __future__ import annotations

@@ -33,6 +33,7 @@ from anyseq.construct.gadgets import (
 from anyseq.construct.gathering import SLOT_ROUNDING, Gathering, Room, gather
 from anyseq.construct.lattice import lattice, strides
 from anyseq.construct.smooth import Bound
+from anyseq.construct.stages import Reading, Stage
 from anyseq.construct.target import Target
 from anyseq.errors import CannotApproximate
 from anyseq.nn import Layers, Stack, StackShape
@@ -226,7 +227,33 @@ class GatherRecipe:
                 known = (token + 1) * ask.features
                 values[:, token] = values[nodes[:, :known] @ stride[:known], token]
         largest = float(values.abs().max())
-        return Construction(KuhnTable(self.steps, values), lambda: self._model(values), largest)
+        return Construction(
+            KuhnTable(self.steps, values),
+            lambda: self._model(values),
+            largest,
+            stages=self._stages(),
+        )
+
+    def _stages(self) -> tuple[Stage, ...]:
+        ask, wiring, front = self.ask, self.wiring, self.gathering.layers
+        middle = interpolator_layers(wiring)
+        idle = self.shape.layers - front - middle - 1
+        causal = self.wanted == "causal"
+        reads, outputs = "sequence up to itself" if causal else "whole sequence", ask.out_features
+        result = Reading("T", 0, outputs)
+        slots = Reading("slots", wiring.slots_at, ask.axes, past=ask.features * causal)
+        values = Reading(
+            "values of all tokens", wiring.values_at, ask.entries, past=outputs * causal
+        )
+        gathers = f"Every token comes to know its position, and to hold the {reads} in its slots."
+        adds = "Every token adds up the values at the nodes around x, with their weights."
+        stages = (
+            Stage("gather", front, gathers, slots),
+            Stage("interpolate", middle, adds, values),
+            Stage("select", 1, "Every token keeps its own values.", result),
+        )
+        rest = Stage("idle", idle, "The design is deeper than the network needs to be.", result)
+        return (*stages, rest) if idle else stages
 
     def _model(self, values: torch.Tensor) -> Stack:
         ask, wiring, front = self.ask, self.wiring, self.gathering

@@ -25,6 +25,7 @@ from anyseq.construct.gadgets import (
 from anyseq.construct.lattice import strides
 from anyseq.construct.methods.yun_gain import muted, shared_ones, shares_gain
 from anyseq.construct.methods.yun_shifts import dense_shifts, sparse_shifts
+from anyseq.construct.methods.yun_stages import stages
 from anyseq.construct.target import Target
 from anyseq.construct.windows import Windows
 from anyseq.errors import ConstructionFault
@@ -85,7 +86,8 @@ def build(recipe: YunRecipe, target: Target, progress: Progress) -> Construction
         return _stack(recipe, runs, ask.out_features)
 
     largest = float(wanted.abs().max())
-    return Construction(fused, model, largest, {"smallest id gap": f"{gap:,} δ"})
+    checked = {"smallest id gap": f"{gap:,} δ"}
+    return Construction(fused, model, largest, checked, stages(recipe))
 
 
 def _stack(recipe: YunRecipe, runs: list[Layers], out_features: int) -> Stack:

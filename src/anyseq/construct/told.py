@@ -1,0 +1,115 @@
+"""What the structured form of a network says should happen to one input, stage by stage.
+
+`told(fused, x)` knows nothing of the weights: an explanation compares it with what the layers did.
+A fused form of a new kind says its part by `told.register`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import singledispatch
+
+import torch
+
+from anyseq.base import EXACT_BITS
+from anyseq.construct.contextual import Contextual
+from anyseq.construct.fused import CellTable, Fused, KuhnTable
+from anyseq.construct.stages import WHOLE
+
+
+@dataclass(frozen=True, eq=False)
+class Node:
+    """A node of the simplex that holds x: the point (tokens, features), its weight, and the value
+    (tokens, out_features) that the network holds for it."""
+
+    point: torch.Tensor
+    weight: float
+    value: torch.Tensor
+
+
+@dataclass(frozen=True)
+class Told:
+    """expected: by the name of a stage, what its reading should be for each token.
+    notes: by the name of a stage, further lines about x. nodes: if values are interpolated."""
+
+    expected: Mapping[str, torch.Tensor] = field(default_factory=dict)
+    notes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    nodes: tuple[Node, ...] = ()
+
+
+@singledispatch
+def told(fused: Fused, x: torch.Tensor) -> Told:
+    """For x (tokens, features) that the form covers. Of a form without stages: what comes out."""
+    return Told(expected={WHOLE: fused(x[None])[0]})
+
+
+@told.register
+def _kuhn(fused: KuhnTable, x: torch.Tensor) -> Told:
+    corner, rows, weights = fused.simplex(x[None])
+    tokens, steps = x.shape[0], fused.steps
+    per_axis = steps + 1
+    stride = torch.tensor([per_axis ** (x.numel() - 1 - axis) for axis in range(x.numel())])
+    points = (rows[0][:, None] // stride % per_axis).double() / steps
+    nodes = tuple(
+        Node(point.view_as(x), float(weight), fused.values[row])
+        for point, weight, row in zip(points, weights[0], rows[0], strict=True)
+        if weight > 0
+    )
+    y = fused(x[None])[0]
+    cube = " x ".join(f"[{c / steps:g}, {(c + 1) / steps:g}]" for c in corner[0].tolist())
+    return Told(
+        expected={
+            "gather": x.flatten().expand(tokens, -1),
+            "interpolate": y.flatten().expand(tokens, -1),
+            "select": y,
+            "idle": y,
+        },
+        notes={"interpolate": (f"x lies in the cube {cube}",)},
+        nodes=nodes,
+    )
+
+
+@told.register
+def _cells(fused: CellTable, x: torch.Tensor) -> Told:
+    tokens, features = x.shape
+    cells = fused.cells(x[None])[0]
+    base = torch.tensor(fused.offsets, dtype=torch.float64)[:, None]
+    y = fused(x[None])[0]
+    numbers = ", ".join(
+        f"token {token} in {tuple(cell) if features > 1 else cell[0]}"
+        for token, cell in enumerate(cells.tolist(), 1)
+    )
+    repeated = not fused.positions and len(cells.unique(dim=0)) < tokens
+    erased = "two tokens lie in one cell: Theorem 2 maps the sequence to 0" if repeated else None
+    return Told(
+        expected={
+            "positions": x + base,
+            "quantise": cells / fused.steps + base,
+            **_dense_ids(fused, cells),
+            "value map": y,
+            "clip": y,
+        },
+        notes={
+            "quantise": (f"cells, from 0 to {fused.steps - 1}: {numbers}",),
+            "erase": (erased,) if erased else (),
+        },
+    )
+
+
+def _dense_ids(fused: CellTable, cells: torch.Tensor) -> dict[str, torch.Tensor]:
+    """What the shifts of dense attention make of these cells (tokens, features). Those of sparse
+    attention have other names, and depend on a route that the look-up does not know."""
+    tokens, features = cells.shape
+    width = max(features, fused.values.shape[2])
+    log_steps = fused.steps.bit_length() - 1
+    context = Contextual(tokens, features, width, log_steps, fused.positions)
+    if fused.offsets != context.offsets or context.largest.bit_length() > EXACT_BITS:
+        return {}  # no network of dense attention
+    sequence = cells @ torch.tensor(context.digits[:features])
+    final = context.final_ids(sequence[None])[0]
+    swept = final - context.global_shift * (final.max() // (1 + context.global_shift))
+    return {
+        "selective shifts": swept.double()[:, None],
+        "global shift": final.double()[:, None],
+    }

@@ -1,0 +1,101 @@
+"""What the stages of a network did to one input."""
+
+from __future__ import annotations
+
+import torch
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from anyseq.construct.explain import Explanation, Hit, Step
+from anyseq.construct.told import Node
+from anyseq.pictures.style import COLOURS, INK, figure
+
+_MOST_LINES = 6
+_LARGE = 100.0  # readings beyond it are drawn on a logarithmic scale
+
+
+def explanation_figure(made: Explanation) -> Figure:
+    """One panel per stage that changed something: its reading, token by token, as the layers go by;
+    a stage of one attention layer shows where the heads look; then the nodes, if values were
+    interpolated."""
+    busy = [step for step in made.steps if step.hits]
+    nodes = made.nodes if len(made.nodes) > 1 else ()
+    drawn, panels = figure(len(busy) + bool(nodes), width=3.4, height=3.6)
+    for step, panel in zip(busy, panels, strict=False):
+        looks = step.hits[0].looks if step.stage.layers == 1 else {}
+        if len(looks) > 1:
+            _draw_looks(panel, step.hits[0])
+        else:
+            _draw_reading(panel, step, len(made.x))
+        panel.set_title(step.stage.name, fontsize=10)
+    if nodes:
+        _draw_nodes(panels[-1], nodes)
+    x = ", ".join(f"{value:.4g}" for value in made.x.flatten()[:8].tolist())
+    more = ", ..." if made.x.numel() > 8 else ""
+    drawn.suptitle(
+        f'method "{made.method}", {made.layers:,} layers, x = ({x}{more})', fontsize=11, color=INK
+    )
+    return drawn
+
+
+def _draw_reading(panel: Axes, step: Step, tokens: int) -> None:
+    """Lines of steps: a number of each token before, between and after the layers that changed
+    it."""
+    at = torch.tensor([step.first, *(hit.layer + 0.5 for hit in step.hits)]) + 0.5
+    at = torch.cat([at, torch.tensor([step.first + step.stage.layers + 0.5])])
+    values = torch.stack([step.before, *(hit.after for hit in step.hits), step.after])
+    same = tokens > 1 and bool((values == values[:, :1]).all())
+    lines = [
+        (token, number)
+        for token in range(1 if same else tokens)
+        for number in range(values.shape[2])
+    ]
+    for colour, (token, number) in enumerate(lines[:_MOST_LINES]):
+        label = "every token" if same else f"token {token + 1}"
+        label += f", {number + 1}" if values.shape[2] > 1 else ""
+        height = values[:, token, number]
+        panel.step(at, height, where="post", color=COLOURS[colour], lw=1.6, label=label)
+    if float(values.abs().max()) > _LARGE:
+        panel.set_yscale("symlog", linthresh=1.0)
+    panel.xaxis.set_major_locator(MaxNLocator(nbins=4, integer=True, min_n_ticks=1))
+    panel.set_xlabel("layer")
+    panel.set_ylabel(step.stage.reading.label, fontsize=9)
+    panel.legend(fontsize=8, frameon=False)
+
+
+def _draw_looks(panel: Axes, hit: Hit) -> None:
+    """Row: a token; column: a head; in it the token it looks at, darker for more weight."""
+    weights = torch.stack(list(hit.looks.values()))
+    bos = weights.shape[1] - len(hit.after)
+    most, at = weights[:, bos:].max(2)
+    panel.imshow(most.T.numpy(), cmap="Blues", vmin=0, vmax=2)
+    heads, tokens = most.shape
+    for line in range(1, heads):
+        panel.axvline(line - 0.5, color="white", lw=2)
+    for line in range(1, tokens):
+        panel.axhline(line - 0.5, color="white", lw=2)
+    if heads * tokens <= 64:
+        for head in range(heads):
+            for token in range(tokens):
+                place = int(at[head, token]) - bos
+                text = "BOS" if place < 0 else str(place + 1)
+                panel.text(head, token, text, ha="center", va="center", color=INK, fontsize=10)
+    panel.set_xticks(range(heads), [str(head + 1) for head in hit.looks])
+    panel.set_yticks(range(tokens), [str(token + 1) for token in range(tokens)])
+    panel.set_xlabel("head")
+    panel.set_ylabel("token ... looks at token", fontsize=9)
+
+
+def _draw_nodes(panel: Axes, nodes: tuple[Node, ...]) -> None:
+    """The weights of the nodes around x."""
+    shown = nodes[: 2 * _MOST_LINES]
+    names = []
+    for node in shown:
+        point = [f"{value:g}" for value in node.point.flatten()[:4].tolist()]
+        names.append(f"({', '.join(point)}{', ...' if node.point.numel() > 4 else ''})")
+    panel.barh(range(len(shown)), [node.weight for node in shown], color=COLOURS[0], height=0.6)
+    panel.set_yticks(range(len(shown)), names, fontsize=8)
+    panel.invert_yaxis()
+    panel.set_xlabel("weight")
+    panel.set_title("nodes around x", fontsize=10)
