@@ -10,8 +10,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from anyseq import errors, nn, patterns
-from anyseq.construct import FUNCTIONS as functions
-from anyseq.construct import Approximation, ErrorReport, Plan, Term, approximate, load, plan
 from anyseq.design import Design
 from anyseq.ops import AttentionPlan, attention, attention_plan
 from anyseq.patterns import (
@@ -50,6 +48,8 @@ from anyseq.probability import Entmax15, Hardmax, ProbMap, Softmax, Sparsemax, T
 
 if TYPE_CHECKING:
     from anyseq import hf
+    from anyseq.construct import FUNCTIONS as functions
+    from anyseq.construct import Approximation, ErrorReport, Plan, Term, approximate, load, plan
     from anyseq.pictures import show
     from anyseq.verdicts import Certificate, Finding, Fix, Verdict, Witness, check
 
@@ -120,13 +120,21 @@ def __dir__() -> list[str]:
     return sorted(__all__)
 
 
-# Plotting, verdicts and transformers are loaded when first used: importing anyseq stays quick.
-_LATER = {"show": "anyseq.pictures"} | dict.fromkeys(
-    ("Certificate", "Finding", "Fix", "Verdict", "Witness", "check"), "anyseq.verdicts"
-)
+# Constructions, verdicts, plotting and transformers are loaded when first used: importing anyseq
+# stays quick.
+_LATER = {
+    name: module
+    for module, names in {
+        "anyseq.construct": "Approximation ErrorReport FUNCTIONS Plan Term approximate load plan",
+        "anyseq.pictures": "show",
+        "anyseq.verdicts": "Certificate Finding Fix Verdict Witness check",
+    }.items()
+    for name in names.split()
+}
 
 
 def __getattr__(name: str) -> Any:
+    name = {"functions": "FUNCTIONS"}.get(name, name)
     if name in _LATER:
         return getattr(import_module(_LATER[name]), name)
     if name == "hf":

@@ -18,7 +18,8 @@ from anyseq.base import generator, uniform
 from anyseq.construct import Approximation
 from anyseq.construct.certificate import Certificate
 from anyseq.construct.functions import FUNCTIONS
-from anyseq.construct.verify import Verification, digest, verify
+from anyseq.construct.verification import Verification, digest
+from anyseq.construct.verify import verify
 from anyseq.errors import CannotApproximate, FileProblem
 from anyseq.nn import Stack
 

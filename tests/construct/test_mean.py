@@ -37,3 +37,20 @@ def test_a_mean_has_no_exponent() -> None:
     """p is that of "lp" alone."""
     plans = [aq.plan(aq.Design(2), 1, 0.1, lipschitz=1.0, norm="mean", p=p) for p in (1, 5)]
     assert plans[0].rows() == plans[1].rows()
+
+
+@pytest.mark.parametrize("method", ["gather", "yun"])
+@pytest.mark.parametrize("curvature", [None, 1.0])
+def test_certificates_of_means_hold(method: str, curvature: float | None) -> None:
+    result = aq.approximate(
+        aq.functions["neighbours"],
+        aq.Design(2),
+        features=1,
+        tol=0.1,
+        norm="mean",
+        method=method,
+        lipschitz=2.0,
+        curvature=curvature,
+    )
+    assert result.certificate is not None
+    assert result.certificate.verify()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from anyseq.construct.claim import Claim
 from anyseq.construct.error import combine
 from anyseq.construct.smooth import SHELLS, Smoothness
-from anyseq.construct.verify import Check, Verification, digest, verify
+from anyseq.construct.verification import Check, Verification, digest
 from anyseq.design import Design
 from anyseq.patterns import Full
 from anyseq.positions import Absolute, NoPosition
@@ -55,6 +55,8 @@ class Certificate:
         what `error.upper` says, and, with python-flint, some inputs in ball arithmetic. Print it to
         see what is proved, what was sampled and what skipped: that depends on the method, and on
         what the design puts inside attention."""
+        from anyseq.construct.verify import verify  # slow to load
+
         checked = verify(
             self.claim,
             network=self.result.model,

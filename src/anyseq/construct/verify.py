@@ -8,13 +8,10 @@ is said to be skipped.
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-
-import torch
+from collections.abc import Callable, Sequence
 
 from anyseq.construct.claim import Claim
+from anyseq.construct.verification import Check, Tensors, Verification, digest
 from anyseq.construct.verify_balls import balls_agree
 from anyseq.construct.verify_cells import cells_network
 from anyseq.construct.verify_front import Front, read_front, readable, run_front
@@ -23,49 +20,8 @@ from anyseq.construct.verify_runs import cells_run, places_run
 from anyseq.construct.verify_terms import Disagreement, Skipped, terms_add_up, terms_hold
 from anyseq.nn import Stack
 
-Tensors = Mapping[str, torch.Tensor]
-
 UNREAD = ("sum", "boltzmann", "partition")
 """Methods whose networks nothing here can read."""
-
-
-@dataclass(frozen=True)
-class Check:
-    """One thing that was looked at. passed: None if it was skipped; `why` says why."""
-
-    name: str
-    passed: bool | None
-    why: str
-
-
-@dataclass(frozen=True)
-class Verification:
-    """True if everything that was looked at holds. Print it to see what was, and what not."""
-
-    checks: tuple[Check, ...]
-
-    def __bool__(self) -> bool:
-        return all(check.passed is not False for check in self.checks)
-
-    def __str__(self) -> str:
-        words = {True: "holds", False: "FAILS", None: "skipped"}
-        width = max(len(check.name) for check in self.checks)
-        return "\n".join(
-            f"{check.name.ljust(width)}  {words[check.passed]}: {check.why}"
-            for check in self.checks
-        )
-
-    __repr__ = __str__
-
-
-def digest(tensors: Tensors) -> str:
-    """The SHA-256 of tensors with their names, types and shapes."""
-    found = hashlib.sha256()
-    for name in sorted(tensors):
-        tensor = tensors[name].detach().cpu().contiguous()
-        found.update(f"{name} {tensor.dtype} {tuple(tensor.shape)};".encode())
-        found.update(tensor.view(torch.uint8).numpy().data)
-    return found.hexdigest()
 
 
 def verify(

@@ -10,7 +10,6 @@ from itertools import product
 
 import numpy as np
 import torch
-from scipy.special import betaln
 
 from anyseq.construct.claim import Claim
 
@@ -42,7 +41,7 @@ def terms_hold(
     if claim.positions or claim.method == "gather":
         _values_fit_constants(claim, values, 2 * measured["rounding"])
     entries = claim.tokens * claim.out_features
-    factor = 1.0 if claim.norm == "sup" else entries ** (1 / claim.p)
+    factor = entries ** (1 / claim.p) if claim.norm == "lp" else 1.0
     if claim.method == "gather":
         derived = {
             ("interpolation", "cells"): _interpolation(claim) * factor,
@@ -112,9 +111,10 @@ def _interpolation(claim: Claim) -> float:
     if claim.curvature is not None:
         bend = Fraction(claim.curvature) * step**2 * axes
         found.append(float(bend / 8))
-        if claim.norm == "lp":
+        if claim.norm != "sup":
             # ∫ (y(1-y))^p dy over [0, 1] = B(p+1, p+1)
-            mean = math.exp(float(betaln(claim.p + 1, claim.p + 1)) / claim.p)
+            log_beta = 2 * math.lgamma(claim.p + 1) - math.lgamma(2 * claim.p + 2)
+            mean = math.exp(log_beta / claim.p)
             found.append(float(bend / 2) * mean)
     if not found:
         raise Disagreement("no constant is given that bounds the error of interpolation")

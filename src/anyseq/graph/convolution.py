@@ -9,7 +9,6 @@ numbers G and h, is a convolution; its terms are so small that the rounded resul
 from __future__ import annotations
 
 import numpy as np
-from scipy.fft import irfft, next_fast_len, rfft
 
 from anyseq.design import Design
 from anyseq.graph.edges import Array, vertices
@@ -95,6 +94,8 @@ def _seen(mask: Array, colours: Array, gains: bool, rng: np.random.Generator) ->
 
 def _convolved(by_offset: Array, values: Array, size: int) -> Array:
     """(size,) Σ_j by_offset[i - j + size - 1] values[j], whole numbers."""
+    from scipy.fft import irfft, next_fast_len, rfft  # slow to load
+
     length = next_fast_len(3 * size, real=True)
     product = irfft(rfft(by_offset, length) * rfft(values, length), length)
     whole: Array = np.rint(product[size - 1 : 2 * size - 1]).astype(np.int64)

@@ -1,0 +1,50 @@
+"""What a second opinion says: checks that hold, fail or were skipped."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+
+Tensors = Mapping[str, torch.Tensor]
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that was looked at. passed: None if it was skipped; `why` says why."""
+
+    name: str
+    passed: bool | None
+    why: str
+
+
+@dataclass(frozen=True)
+class Verification:
+    """True if everything that was looked at holds. Print it to see what was, and what not."""
+
+    checks: tuple[Check, ...]
+
+    def __bool__(self) -> bool:
+        return all(check.passed is not False for check in self.checks)
+
+    def __str__(self) -> str:
+        words = {True: "holds", False: "FAILS", None: "skipped"}
+        width = max(len(check.name) for check in self.checks)
+        return "\n".join(
+            f"{check.name.ljust(width)}  {words[check.passed]}: {check.why}"
+            for check in self.checks
+        )
+
+    __repr__ = __str__
+
+
+def digest(tensors: Tensors) -> str:
+    """The SHA-256 of tensors with their names, types and shapes."""
+    found = hashlib.sha256()
+    for name in sorted(tensors):
+        tensor = tensors[name].detach().cpu().contiguous()
+        found.update(f"{name} {tensor.dtype} {tuple(tensor.shape)};".encode())
+        found.update(tensor.view(torch.uint8).numpy().data)
+    return found.hexdigest()
