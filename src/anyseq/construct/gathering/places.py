@@ -9,7 +9,7 @@ colours of them where they differ by _GAP or more. That a gap was found proves t
 every input the numbers are the same up to rounding, which is far below _GAP/8. (Weights are at most
 1 and rounding moves them by some 2^-53 per key; by its square root where entmax15 takes the root of
 a difference. For hardmax and top-k, scores that may tie are whole numbers, or whole multiples of
-one slope, so that ties are exact.)
+a slope that is a power of two, so that ties are exact.)
 """
 
 from __future__ import annotations
@@ -165,7 +165,8 @@ def _random_layer(
         scale = 1.0 if whole else 2.0 ** -float(8 * torch.rand((), generator=rng))
         if slopes is not None:  # contents that can make up for any distance
             far = int(torch.randint(1, heads.vertices + 1, (), generator=rng))
-            scale = slopes[head] * far
+            dyadic = slopes[head] == power_of_two_at_least(slopes[head])
+            scale = slopes[head] * far if dyadic or not whole else 0.0  # ties must be exact
         for feature in features:
             layer.k_weight[0, rows, feature] = scale * draw_scores(heads.size)
             layer.v_weight[0, rows, feature] = draw(heads.size)
