@@ -33,12 +33,12 @@ def _sizes(by_method: dict[str, Any]) -> str:
                     time(row["build_seconds"]),
                     f"{row['evaluations_per_second'] / 1e6:.1f}",
                     f"{slower:.2f} x",
-                    f"{row['parameters']:,}",
+                    f"{row['parameters'] / 1e6:,.1f} M",
                     time(row["model_seconds"]),
                     f"{row['model_bytes'] / 1e6:,.0f} MB",
                 )
             )
-    head = ("look-up", "built in", "10⁶/s", "slower", "parameters", "module in", "peak")
+    head = ("look-up", "built in", "10⁶/s", "slower", "weights", "module in", "peak")
     return table(head, rows)
 
 

@@ -36,6 +36,21 @@ def told_by_borders(design: Design) -> bool:
     return bos_is_seen and all_see_themselves(design)
 
 
+def keys_seen(pattern: Pattern, size: int) -> Array:
+    """(size,) how many keys each vertex sees, in a pattern that is the same for all heads."""
+    allowed = pattern.offsets(size)
+    if allowed is not None:
+        # i sees the offsets from i - (size - 1) to i
+        total = np.append(0, np.cumsum(allowed.numpy()))
+        index = np.arange(size)
+        counts: Array = total[index + size] - total[index]
+        return counts
+    counts = np.zeros(size, dtype=np.int64)
+    for rows, _, mask in row_blocks(pattern, size):
+        counts[rows] = np.count_nonzero(mask, axis=1)
+    return counts
+
+
 def _offsets(pattern: Pattern, size: int) -> Array:
     """(size, 2) int64: the largest and the smallest i - j that i sees; (size, -size) if none."""
     seen = np.tile(np.array([size, -size]), (size, 1))

@@ -15,10 +15,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from anyseq.design import Design
+from anyseq.graph.borders import keys_seen
 from anyseq.graph.edges import Array, Edges, TooManyEdges, edges_of, vertices
 from anyseq.graph.isomorphism import GivenUp, find
 from anyseq.graph.labels import geometric, labels, start
 from anyseq.graph.relations import Relation, stable
+from anyseq.positions import URPE, RelativeBias, Rotary
 
 _MOST_EDGES = 1 << 25
 
@@ -40,6 +42,10 @@ class Symmetry:
 
 def symmetry(design: Design, target: str = "all") -> Symmetry:
     """Whether two places look alike; all wanted pairs of tokens are supposed to meet."""
+    if _keeps_offsets(design):
+        # the isomorphism is then a shift of R_i, which begins with the first token, onto R_i',
+        # which does so too: a shift by 0
+        return Symmetry(True)
     try:
         relations = _relations(design)
     except TooManyEdges:
@@ -67,6 +73,17 @@ def symmetry(design: Design, target: str = "all") -> Symmetry:
     except GivenUp:
         return Symmetry(None)
     return Symmetry(True)
+
+
+def _keeps_offsets(design: Design) -> bool:
+    """Whether every isomorphism is sure to keep i - j for all j that i sees: it is a gain label, or
+    a bias label of a row with another one or a sink."""
+    if isinstance(design.position, URPE):
+        return True
+    if not isinstance(design.position, RelativeBias | Rotary):
+        return False
+    heads = {head for pattern in design.cycle for head in pattern.heads()}
+    return design.sinks or all(1 not in keys_seen(head, design.size) for head in heads)
 
 
 def _relations(design: Design) -> list[Relation]:
