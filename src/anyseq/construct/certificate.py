@@ -12,7 +12,7 @@ from anyseq.construct.smooth import SHELLS, Smoothness
 from anyseq.construct.verify import Check, Verification, digest, verify
 from anyseq.design import Design
 from anyseq.patterns import Full
-from anyseq.positions import Absolute
+from anyseq.positions import Absolute, NoPosition
 from anyseq.probability import Softmax
 
 if TYPE_CHECKING:
@@ -52,11 +52,14 @@ class Certificate:
     def verify(self) -> Verification:
         """Check it again, by code that shares nothing with the methods: that the tensors are the
         ones certified, that the network computes what the table says, that the error of that is
-        what `error.upper` says, and, with python-flint, some inputs in ball arithmetic."""
+        what `error.upper` says, and, with python-flint, some inputs in ball arithmetic. Print it to
+        see what is proved, what was sampled and what skipped: that depends on the method, and on
+        what the design puts inside attention."""
         checked = verify(
             self.claim,
-            weights=self.result.model.state_dict(),
+            network=self.result.model,
             table=self.result.fused.tensors(),
+            order=getattr(self.result.fused, "offsets", None),
             weights_sha256=self.weights_sha256,
             table_sha256=self.table_sha256,
         )
@@ -72,7 +75,7 @@ class Certificate:
             "features": shape.in_features,
             "out_features": shape.out_features,
             "steps": round(1 / facts.step),
-            "positions": isinstance(result.design.position, Absolute),
+            "positions": not isinstance(result.design.position, NoPosition),
             "dense": _dense(result.design),
             "norm": error.norm,
             "p": error.p,
@@ -96,7 +99,7 @@ def claim_of(recipe: Recipe) -> Claim:
         features=ask.features,
         out_features=ask.out_features,
         steps=2**recipe.log_steps,
-        positions=isinstance(ask.design.position, Absolute),
+        positions=not isinstance(ask.design.position, NoPosition),
         dense=_dense(ask.design),
         norm=ask.norm,
         p=ask.p,
@@ -111,9 +114,10 @@ def claim_of(recipe: Recipe) -> Claim:
 
 
 def _dense(design: Design) -> bool:
-    """Full attention by softmax, without BOS and sinks."""
+    """Full attention by softmax, nothing inside but scores, without BOS and sinks."""
     plain = design.cycle == (Full(),) and isinstance(design.probability, Softmax)
-    return plain and not design.bos and not design.sinks
+    outside = isinstance(design.position, Absolute | NoPosition)
+    return plain and outside and not design.bos and not design.sinks
 
 
 def _recorded(known: Smoothness, step: float) -> tuple[tuple[float, float], ...] | None:

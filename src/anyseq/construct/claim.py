@@ -11,7 +11,9 @@ class Claim:
     """|f - T| <= upper in the norm, for every f that varies as stated, |f| <= bound, and whose
     values are the table's.
 
-    dense: full attention by softmax, and nothing but the tokens to look at.
+    positions: whether tokens are told apart by their positions, in whatever way.
+    dense: full attention by softmax, nothing inside it but scores, and nothing but the tokens to
+        look at.
     lipschitz, per_feature, curvature: as in `anyseq.approximate`; None where not given.
     modulus: pairs (h, ω(h)) wherever the bound uses ω.
     terms: the parts of the error (name, part of the domain, value).

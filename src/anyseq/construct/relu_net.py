@@ -127,7 +127,10 @@ class FittedNet:
         # an exported graph is for batches of any size: it has no loop over parts
         parts = (flat,) if torch.compiler.is_compiling() else flat.split(_BATCH)
         values = torch.cat([evaluate(self.tensors(), part) for part in parts])
-        return values.clamp(-self.bound, self.bound).view(x.shape[0], self.tokens, -1)
+        by_token: torch.Tensor = values.clamp(-self.bound, self.bound).unflatten(
+            1, (self.tokens, -1)
+        )
+        return by_token
 
     def tensors(self) -> dict[str, torch.Tensor]:
         return {

@@ -1,14 +1,15 @@
-"""A second opinion on a constructed network, from its tensors and the claim alone.
+"""A second opinion on a constructed network, from the network and the claim alone.
 
-This file, verify_terms.py, verify_kuhn.py, verify_cells.py and verify_balls.py share no code with
-the methods: they read the weights, show what function those compute, derive the error of that
-function again and compare it with the claim.
+This file and the other verify_*.py share no code with the methods: they read the weights, show what
+function those compute, derive the error of that function again and compare it with the claim. What
+cannot be read is run at some inputs, and the check says that it was sampled; what is not looked at
+is said to be skipped.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -16,21 +17,16 @@ import torch
 from anyseq.construct.claim import Claim
 from anyseq.construct.verify_balls import balls_agree
 from anyseq.construct.verify_cells import cells_network
-from anyseq.construct.verify_kuhn import kuhn_network
-from anyseq.construct.verify_terms import Disagreement, Skipped, terms_hold
+from anyseq.construct.verify_front import Front, read_front, readable, run_front
+from anyseq.construct.verify_kuhn import Grid, kuhn_network
+from anyseq.construct.verify_runs import cells_run, places_run
+from anyseq.construct.verify_terms import Disagreement, Skipped, terms_add_up, terms_hold
+from anyseq.nn import Stack
 
 Tensors = Mapping[str, torch.Tensor]
 
-_NETWORKS: dict[str, Callable[[Claim, Tensors, Tensors], tuple[str, dict[str, float]]]] = {
-    "gather": kuhn_network,
-    "yun": cells_network,
-}
-
-
-_TENSORS = {
-    *("q_weight", "q_bias", "k_weight", "v_weight", "o_weight"),
-    *("up_weight", "up_bias", "down_weight", "down_bias", "position", "halves"),
-}
+UNREAD = ("sum", "boltzmann", "partition")
+"""Methods whose networks nothing here can read."""
 
 
 @dataclass(frozen=True)
@@ -73,33 +69,94 @@ def digest(tensors: Tensors) -> str:
 
 
 def verify(
-    claim: Claim, *, weights: Tensors, table: Tensors, weights_sha256: str, table_sha256: str
+    claim: Claim,
+    *,
+    network: Stack,
+    table: Tensors,
+    order: Sequence[int] | None,
+    weights_sha256: str,
+    table_sha256: str,
 ) -> Verification:
-    """Look at the tensors, the network, its error, and at some inputs in ball arithmetic."""
-    checks = [
-        _check("weights", lambda: _same(digest(weights), weights_sha256)),
-        _check("table", lambda: _same(digest(table), table_sha256)),
-    ]
-    measured: dict[str, float] = {}
-    network = _NETWORKS.get(claim.method)
-    if network is None:
-        why = f'there is no second opinion on method "{claim.method}"'
-        return Verification((*checks, Check("network", False, why)))
+    """Look at the tensors, the network, its error, and at some inputs in ball arithmetic.
 
-    def look() -> str:
-        unknown = weights.keys() - _TENSORS
-        if unknown or not claim.dense:
-            names = ", ".join(sorted(unknown)) or "other attention"
-            raise Disagreement(f"only dense softmax attention can be read, not {names}")
-        text, found = network(claim, weights, table)
-        measured.update(found)
+    order: what the look-up of "yun" thinks positions add to the tokens; None for other methods.
+    """
+    looks = _Looks(claim, network, table)
+    looks.at("weights", lambda: _same(digest(network.state_dict()), weights_sha256))
+    looks.at("table", lambda: _same(digest(table), table_sha256))
+    if claim.method in UNREAD:
+        looks.at("network", looks.unread)
+        looks.at("error", lambda: terms_add_up(claim))
+        return Verification(tuple(looks.checks))
+    if claim.method == "gather":
+        good = looks.at("front", looks.front) and looks.at("network", looks.interpolates)
+    elif claim.method == "yun":
+        places = "" if claim.dense else "places"
+        good = (not places or looks.at(places, lambda: places_run(claim, network, order))) and (
+            looks.at("network", lambda: looks.cells(order))
+        )
+    else:
+        why = f'there is no second opinion on method "{claim.method}"'
+        return Verification((*looks.checks, Check("network", False, why)))
+    if good:
+        looks.at("error", lambda: terms_hold(claim, table, looks.measured))
+        looks.at("balls", looks.balls)
+    return Verification(tuple(looks.checks))
+
+
+class _Looks:
+    """The checks so far, and what they have found for those to come."""
+
+    def __init__(self, claim: Claim, network: Stack, table: Tensors) -> None:
+        self.claim, self.network, self.table = claim, network, table
+        self.net = {name: tensor.numpy() for name, tensor in network.state_dict().items()}
+        self.checks: list[Check] = []
+        self.measured: dict[str, float] = {}
+        self._gathered: tuple[Grid, Front] | None = None
+
+    def at(self, name: str, look: Callable[[], str]) -> bool:
+        """Whether the look found nothing wrong."""
+        self.checks.append(_check(name, look))
+        return self.checks[-1].passed is not False
+
+    def unread(self) -> str:
+        raise Skipped(
+            f'networks of method "{self.claim.method}" cannot be read: nothing but the hashes of '
+            "the tensors and the sum of the terms is checked"
+        )
+
+    def front(self) -> str:
+        claim, network, net = self.claim, self.network, self.net
+        grid = Grid.of(claim, net)
+        if readable(claim, network):
+            front = read_front(claim, network, net, grid.x, grid.corners)
+        else:
+            front = run_front(claim, network, net, grid.x)
+        self._gathered = grid, front
+        return front.text
+
+    def interpolates(self) -> str:
+        assert self._gathered is not None
+        text, self.measured = kuhn_network(
+            self.claim, self.network, self.net, self.table, *self._gathered
+        )
         return text
 
-    checks.append(_check("network", look))
-    if checks[-1].passed:
-        checks.append(_check("error", lambda: terms_hold(claim, table, measured)))
-        checks.append(_check("balls", lambda: balls_agree(claim, weights, table, measured)))
-    return Verification(tuple(checks))
+    def cells(self, order: Sequence[int] | None) -> str:
+        if self.claim.dense:
+            text, self.measured = cells_network(self.claim, self.net, self.table)
+            places = [token * self.claim.positions for token in range(self.claim.tokens)]
+            if list(order or ()) != places:
+                raise Disagreement(f"the look-up takes the tokens to start from {order}")
+        else:
+            text, self.measured = cells_run(self.claim, self.network, self.net, self.table)
+        return text
+
+    def balls(self) -> str:
+        if not self.claim.dense or "constant" in self.net:
+            raise Skipped("balls run through dense softmax attention with absolute positions only")
+        size = self.network.shape.head_dim
+        return balls_agree(self.claim, self.net, self.table, self.measured, size)
 
 
 def _check(name: str, look: Callable[[], str]) -> Check:

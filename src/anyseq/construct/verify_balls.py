@@ -29,16 +29,17 @@ Token = dict[int, Ball]  # features that are not 0
 
 def balls_agree(
     claim: Claim,
-    weights: Mapping[str, torch.Tensor],
+    net: dict[str, np.ndarray],
     table: Mapping[str, torch.Tensor],
     measured: Mapping[str, float],
+    size: int,
 ) -> str:
-    """Inputs in random cells. measured: "rounding" of one entry, "rescale" of the ids."""
+    """Inputs in random cells. measured: "rounding" of one entry, "rescale" of the ids; size: of a
+    head."""
     try:
         from flint import ctx
     except ImportError:
         raise Skipped("python-flint is not installed: pip install 'anyseq[flint]'") from None
-    net = {name: tensor.detach().numpy() for name, tensor in weights.items()}
     used = claim.tokens * sum(int(np.count_nonzero(tensor)) for tensor in net.values())
     if used > _MOST:
         raise Skipped(f"{used:,} products a run, more than the {_MOST:,} that are done")
@@ -49,7 +50,7 @@ def balls_agree(
     try:
         layers = [_sparse(net, *halves) for halves in net["halves"].tolist()]
         for x in inputs:
-            found = _run(claim, net, layers, x)
+            found = _run(net, layers, x, size)
             wanted = _look_up(claim, table, x)
             for token, outputs in zip(found, wanted, strict=True):
                 for k, value in enumerate(outputs):
@@ -107,12 +108,11 @@ def _sparse(net: dict[str, np.ndarray], attention: int, feedforward: int) -> lis
 
 
 def _run(
-    claim: Claim, net: dict[str, np.ndarray], layers: list[list[_Matrix | None]], x: np.ndarray
+    net: dict[str, np.ndarray], layers: list[list[_Matrix | None]], x: np.ndarray, size: int
 ) -> list[Token]:
     state: list[Token] = [{k: _ball(v) for k, v in enumerate(token.tolist())} for token in x]
     for token, vector in zip(state, net.get("position", np.zeros((len(x), 1))), strict=True):
         _add(token, {int(k): _ball(vector[k]) for k in np.nonzero(vector)[0]})
-    size = claim.features if claim.method == "gather" else 1
     heads = net["q_bias"].shape[1] // size
     for q, k, v, o, up, down in layers:
         if q is not None and k is not None and v is not None and o is not None:

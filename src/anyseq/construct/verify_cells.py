@@ -33,12 +33,12 @@ Weights = dict[str, np.ndarray]
 
 
 def cells_network(
-    claim: Claim, weights: Mapping[str, torch.Tensor], table: Mapping[str, torch.Tensor]
+    claim: Claim, net: Weights, table: Mapping[str, torch.Tensor]
 ) -> tuple[str, dict[str, float]]:
     """What was seen; the rounding of an entry and of ids, the measures of ramps and repeats, the
     reach."""
-    net = {name: tensor.detach().numpy() for name, tensor in weights.items()}
-    reader = _Reader(claim, net)
+    reader = Reader(claim, net)
+    reader.check_shape()
     end = 1.0 if claim.positions else reader.idle_in_the_domain()
     ramp = reader.quantiser()
     ids, spread = reader.ids()
@@ -52,31 +52,38 @@ def cells_network(
         raise Disagreement(f"{len(net['up_bias']) - reader.row} feed-forward layers too many")
     if float(table["values"].abs().max()) > reach:
         raise Disagreement("the last clip cuts values of the table off")
-    axes, cells = claim.tokens * claim.features, claim.steps**claim.features
-    share = ramp * claim.steps + (1.0 - end)
-    distinct = np.prod([max(0, cells - j) / cells for j in range(claim.tokens)])
     text = f"{len(sequences):,} sequences of cells, {ids[good].size:,} ids, all windows and values"
     return text, {
         "rounding": rounding,
         "rescale": rescale,
-        "ramps": float(-np.expm1(axes * np.log1p(-share))),
-        "repeats": 0.0 if claim.positions else float(1 - distinct),
         "reach": reach,
+        **exceptional(claim, ramp, end),
     }
 
 
-class _Reader:
+def exceptional(claim: Claim, ramp: float, end: float) -> dict[str, float]:
+    """The measures of the inputs on ramps, or beyond the end, and of those with repeated cells."""
+    axes, cells = claim.tokens * claim.features, claim.steps**claim.features
+    share = ramp * claim.steps + (1.0 - end)
+    distinct = np.prod([max(0, cells - j) / cells for j in range(claim.tokens)])
+    return {
+        "ramps": float(-np.expm1(axes * np.log1p(-share))),
+        "repeats": 0.0 if claim.positions else float(1 - distinct),
+    }
+
+
+class Reader:
     """Goes through the layers once; `row` is the next feed-forward half."""
 
     def __init__(self, claim: Claim, net: Weights) -> None:
         self.claim, self.net, self.row = claim, net, 0
         self.width = net["up_weight"].shape[2]
         self.step = 1.0 / claim.steps
-        self.digits = np.array([float(claim.steps) ** k for k in range(self.width)])
+        counted = max(claim.features, claim.out_features)  # a further feature counts nothing
+        self.digits = np.array([float(claim.steps) ** k * (k < counted) for k in range(self.width)])
         self.cells = claim.steps**claim.features  # of a token
-        self._check_shape()
 
-    def _check_shape(self) -> None:
+    def check_shape(self) -> None:
         """Attention halves in one run, each but the last without feed-forward, and E."""
         claim, halves = self.claim, self.net["halves"]
         (at,) = np.nonzero(halves[:, 0] >= 0)

@@ -33,15 +33,13 @@ def terms_hold(
     measured: what only the network says: "rounding" of one entry, and for cells "ramps" and
     "repeats", the measures of the exceptional sets, and "reach", the largest |T|.
     """
-    numbers = [claim.bound, claim.upper, *(value for _, _, value in claim.terms)]
-    if not all(math.isfinite(number) and number >= 0 for number in numbers):
-        raise Disagreement("a number of the claim is negative or not finite")
+    _check_numbers(claim)
     values = table["values"].numpy()
     if float(np.abs(values).max()) > claim.bound * (1 + 2.0**-40) + measured["rounding"]:
         raise Disagreement(
             f"the table holds {np.abs(values).max():.6g}, but |f| <= {claim.bound:.6g} is claimed"
         )
-    if claim.positions:
+    if claim.positions or claim.method == "gather":
         _values_fit_constants(claim, values, 2 * measured["rounding"])
     entries = claim.tokens * claim.out_features
     factor = 1.0 if claim.norm == "sup" else entries ** (1 / claim.p)
@@ -66,10 +64,27 @@ def terms_hold(
     for key, value in derived.items():
         if value > claimed[key] * _MARGIN:
             raise Disagreement(f"{key[0]}: {claimed[key]:.9g} claimed, {value:.9g} derived")
-    upper = _together(claim, claimed)
+    _check_sum(claim)
+    return f"|f - T| <= {_together(claim, derived):.6g} derived again, {claim.upper:.6g} claimed"
+
+
+def terms_add_up(claim: Claim) -> str:
+    """Only that `upper` is what the terms make."""
+    _check_numbers(claim)
+    _check_sum(claim)
+    return f"the terms make {claim.upper:.6g}; they were not derived again"
+
+
+def _check_numbers(claim: Claim) -> None:
+    numbers = [claim.bound, claim.upper, *(value for _, _, value in claim.terms)]
+    if not claim.terms or not all(math.isfinite(number) and number >= 0 for number in numbers):
+        raise Disagreement("no terms, or a number of the claim is negative or not finite")
+
+
+def _check_sum(claim: Claim) -> None:
+    upper = _together(claim, {(name, on): value for name, on, value in claim.terms})
     if abs(upper - claim.upper) > 1e-9 * upper:
         raise Disagreement(f"upper: {claim.upper:.9g} claimed, its terms make {upper:.9g}")
-    return f"|f - T| <= {_together(claim, derived):.6g} derived again, {claim.upper:.6g} claimed"
 
 
 def _together(claim: Claim, terms: Mapping[tuple[str, str], float]) -> float:
