@@ -60,7 +60,7 @@ DENSE = {
 READ = {  # the front of these is proved, too
     "gather, window": aq.Design(3, aq.Window(1)),
     "gather, heads, bos": aq.Design(3, aq.PerHead(aq.Causal(), aq.Star(1)), bos=True),
-    "gather, sinks": aq.Design(2, sinks=True),
+    "gather, sinks": aq.Design(3, aq.PerHead(aq.Strided(2), aq.Full()), sinks=True),
     "gather, sparsemax": aq.Design(2, prob_map="sparsemax"),
     "gather, depth": aq.Design(2, depth=60),
 }

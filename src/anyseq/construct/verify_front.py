@@ -150,15 +150,15 @@ def _attend(
         ).any():
             raise Disagreement(f"attention in layer {layer}: its scores depend on the input")
         score = exact(query[0, :, part], key[0, :, part], 0.0, claim.steps)
-        sees = masks[head % len(masks)]
-        score = np.where(sees, score, -np.inf)
-        winner, some = score.argmax(1), np.asarray(sees.any(1))
-        rivals = score.copy()
-        rivals[np.arange(vertices), winner] = net["sink"][row, head] if "sink" in net else -np.inf
-        lead = score.max(1)[some] - rivals.max(1)[some]
-        if (lead < _LEAD).any():
+        score = np.where(masks[head % len(masks)], score, -np.inf)
+        sink = net["sink"][row, head] if "sink" in net else -np.inf
+        score = np.concatenate([score, np.full((vertices, 1), sink)], axis=1)
+        second, first = np.sort(score, axis=1)[:, -2:].T
+        if (first[first > -np.inf] - second[first > -np.inf] < _LEAD).any():
             raise Disagreement(f"attention in layer {layer}: in some head no token leads by enough")
-        mixed[..., part] = value[:, winner, part] * some[:, None]  # who sees nobody gets 0
+        winner = score.argmax(1)
+        wins = (first > -np.inf) & (winner < vertices)  # else the sink, or nobody is seen: 0
+        mixed[..., part] = value[:, winner % vertices, part] * wins[:, None]
     return exact(mixed, net["o_weight"][row], 0.0, claim.steps)
 
 
