@@ -72,8 +72,8 @@ def refine(design: Design) -> Refinement:
 
     For TopK there are two bounds (`anyseq.graph.top`), and two with ALiBi (`entrances` and
     `nearest_many`): `limit` comes from something of which the output is a function, `classes` from
-    what is sure to be told apart. They agree for every position but T5Bias, Shaw and ALiBi, and
-    there for all but contrived patterns.
+    what is sure to be told apart. They agree for every position but T5Bias, Shaw and ALiBi, where
+    they may differ.
 
     If nobody has anything to tell apart, one column and no empty row everywhere, no graph is
     needed, nor if a glance shows that one layer tells all apart (`anyseq.graph.borders`), nor, for
