@@ -9,11 +9,12 @@ _STATUS, _RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 
 def extra_bytes(work: Callable[[], object]) -> int:
-    """The high-water mark while it runs, less what was held before."""
+    """The high-water mark while it runs, less what was held before. The kernel counts pages in
+    batches, so that work of less than a megabyte may seem to give memory back; that is none."""
     _RESET.write_text("5")  # the mark starts again here
     before = _kilobytes("VmRSS")
     work()
-    return 1024 * (_kilobytes("VmHWM") - before)
+    return max(0, 1024 * (_kilobytes("VmHWM") - before))
 
 
 def _kilobytes(field: str) -> int:
