@@ -93,7 +93,9 @@ def no_positions(design: Design) -> None:
         )
 
 
-def absolute_positions_or_none(design: Design) -> None:
-    """Nothing about positions inside attention."""
-    if not isinstance(design.position, (Absolute, NoPosition)):
-        raise CannotApproximate("it needs absolute positions, or none")
+def plain_attention(design: Design) -> bool:
+    """Full attention by softmax, nothing inside it but scores, and nothing but the tokens to look
+    at."""
+    full = design.cycle == (Full(),) and isinstance(design.probability, Softmax)
+    outside = isinstance(design.position, Absolute | NoPosition)
+    return full and outside and not design.bos and not design.sinks

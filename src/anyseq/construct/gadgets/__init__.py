@@ -1,6 +1,6 @@
 """Gadgets: small pure functions that return layers, each with the argument why it is right."""
 
-from anyseq.construct.gadgets.blank import closed, idle, rows
+from anyseq.construct.gadgets.blank import closed, idle, rows, widened
 from anyseq.construct.gadgets.carry import carry, take_above
 from anyseq.construct.gadgets.clear import clear
 from anyseq.construct.gadgets.clip import clip, clip_layers
@@ -70,6 +70,7 @@ __all__ = [
     "take_above",
     "tournament",
     "value_map",
+    "widened",
     "windows",
     "written",
 ]

@@ -2,6 +2,7 @@
 can (docs/theorems.md, Theorem 5.1)."""
 
 from anyseq.construct.gathering.gather import SLOT_ROUNDING, Gathering, gather
+from anyseq.construct.gathering.heads import GAIN, Heads, base_of
 from anyseq.construct.gathering.room import Room
 
-__all__ = ["SLOT_ROUNDING", "Gathering", "Room", "gather"]
+__all__ = ["GAIN", "SLOT_ROUNDING", "Gathering", "Heads", "Room", "base_of", "gather"]

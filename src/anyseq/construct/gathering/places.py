@@ -14,20 +14,19 @@ a slope that is a power of two, so that ties are exact.)
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 
 import torch
 
 from anyseq.base import generator, power_of_two_at_least
 from anyseq.construct.gadgets import into_colours
-from anyseq.construct.gadgets.blank import blank_feed_forward
 from anyseq.construct.gathering.blocks import Blocks
 from anyseq.construct.gathering.heads import Heads, base_of
 from anyseq.construct.gathering.room import Room
 from anyseq.design import Design
 from anyseq.errors import CannotApproximate
-from anyseq.nn import AttentionLayers, Layers, Stack
+from anyseq.nn import AttentionLayers
 from anyseq.patterns import Pattern
 from anyseq.positions import ALiBi, Rotary
 from anyseq.probability import Hardmax, TopK
@@ -126,7 +125,7 @@ def _best_round(
     rounds = []
     for _ in range(tries):
         layer = _random_layer(heads, room, known, rng)
-        seen = run_layer(heads, room, pattern, layer, gain, z)[:, room.number_at]
+        seen = heads.run(pattern, layer, gain, z)[:, room.number_at]
         # far apart, so that old colours stay apart
         span = power_of_two_at_least(2 * float(seen.max() - seen.min()) + 1)
         form = {room.number_at: 1.0}
@@ -177,22 +176,3 @@ def _random_layer(
     if layer.sink is not None:
         layer.sink.copy_(draw(*layer.sink.shape))
     return layer
-
-
-def run_layer(
-    heads: Heads,
-    room: Room,
-    pattern: Pattern,
-    layer: AttentionLayers,
-    gain: torch.Tensor | None,
-    z: torch.Tensor,
-) -> torch.Tensor:
-    """z (vertices, width) after the layer, BOS among them."""
-    design = replace(
-        heads.design, tokens=heads.vertices, patterns=(pattern,), bos=False, depth=None
-    )
-    run = Layers(attention=layer, feedforward=blank_feed_forward(1, 1, room.width))
-    model = Stack.of(design, [run], in_features=room.width, out_features=room.width, gain=gain)
-    with torch.no_grad():
-        out: torch.Tensor = model(z[None])[0]
-    return out
