@@ -85,14 +85,6 @@ def absolute_positions(design: Design) -> None:
         raise CannotApproximate("it needs absolute positions, to know which token is which")
 
 
-def no_positions(design: Design) -> None:
-    """Tokens that are told apart by their content alone."""
-    if not isinstance(design.position, NoPosition):
-        raise CannotApproximate(
-            "it serves f that commute with permutations: take position=NoPosition()"
-        )
-
-
 def plain_attention(design: Design) -> bool:
     """Full attention by softmax, nothing inside it but scores, and nothing but the tokens to look
     at."""

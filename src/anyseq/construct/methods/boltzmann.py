@@ -44,7 +44,7 @@ from anyseq.construct.gadgets import Room, clear, windows
 from anyseq.construct.gadgets.blank import blank_attention
 from anyseq.construct.lattice import lattice
 from anyseq.construct.methods import boltzmann_rounds
-from anyseq.construct.methods.one_grid import OneGrid
+from anyseq.construct.methods.grid import OneGrid
 from anyseq.construct.multisets import count, first_equals, log2_count, multisets
 from anyseq.construct.target import Target
 from anyseq.errors import CannotApproximate, ConstructionFault

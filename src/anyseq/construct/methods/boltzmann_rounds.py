@@ -36,7 +36,7 @@ from anyseq.construct.gadgets import Room, clear, widened, windows
 from anyseq.construct.gathering import Heads, base_of
 from anyseq.construct.kind import kind_of_function
 from anyseq.construct.lattice import lattice
-from anyseq.construct.methods.one_grid import OneGrid
+from anyseq.construct.methods.grid import OneGrid
 from anyseq.construct.refining import Choice, Round, Wires, cases, choose, refine, refining_heads
 from anyseq.construct.target import Target
 from anyseq.errors import CannotApproximate
@@ -224,7 +224,7 @@ class RoundsRecipe(RefinedGrid):
         layers = ask.features * room.layers(self.steps - 1)
         waits = 0
         for found in self.rounds:
-            wait = self._wait(found, layers)
+            wait = self.wait(found.turn, layers)
             last = found is self.rounds[-1]
             look_up = room.layers(self.cells) if last else room.layers(len(found.low)) + 1
             layers, waits = layers + wait + 1 + look_up, waits + wait
@@ -247,10 +247,6 @@ class RoundsRecipe(RefinedGrid):
             inside=tuple(self.heads.tables.items()),
         )
 
-    def _wait(self, found: Round, layers: int) -> int:
-        """How many blocks must pass after so many until the pattern of a round has its turn."""
-        return (found.turn - layers) % len(self.ask.design.cycle)
-
     def build(self, target: Target, progress: Progress) -> Construction:
         points = self.centres(self.cells_of_sequences())
         found = target(points, progress, "evaluate f at the cells' centres")
@@ -269,7 +265,7 @@ class RoundsRecipe(RefinedGrid):
         ask, room = self.ask, self.room
         runs = self.numbering(room)
         for found in self.rounds:
-            runs.append(Layers(idle=self._wait(found, sum(map(len, runs)))))
+            runs.append(Layers(idle=self.wait(found.turn, sum(map(len, runs)))))
             runs.append(self._listen(found))
             if found is self.rounds[-1]:
                 taken, source = self._look_up

@@ -1,6 +1,6 @@
-"""What networks have in common that look f up by the cells of one grid, off its ramps.
+"""What networks have in common that look f up by cells; those of one grid do so off its ramps.
 
-T is f at the centre of the cell of x, so |f - T| <= Lδ/2, and less in the mean. Within γ of a
+There T is f at the centre of the cell of x, so |f - T| <= Lδ/2, and less in the mean. Within γ of a
 cell's upper end the token's number is no number, but windows do not overlap, so |T| stays below the
 largest |f|: no clip is needed.
 """
@@ -19,8 +19,8 @@ from anyseq.nn import Layers
 
 
 @dataclass(frozen=True)
-class OneGrid:
-    """A grid of step δ = 2^-log_steps."""
+class Grid:
+    """Cells of width δ = 2^-log_steps."""
 
     ask: Ask
     log_steps: int
@@ -36,14 +36,28 @@ class OneGrid:
         return int(self.steps**self.ask.features)
 
     @property
-    def ramp(self) -> float:
-        """γ: as narrow as float64 allows, since ramps cost measure and width gains nothing."""
-        return narrowest_ramp(1.0)
-
-    @property
     def number_at(self) -> int:
         """The feature, after inputs and outputs, that gets the number of the token's cell."""
         return max(self.ask.features, self.ask.out_features)
+
+    def centres(self, cells: torch.Tensor) -> torch.Tensor:
+        """(S, n) numbers of cells -> (S, n, d) their centres."""
+        strides = torch.tensor([self.steps**axis for axis in range(self.ask.features)])
+        return ((cells[:, :, None] // strides % self.steps).double() + 0.5) / self.steps
+
+    def wait(self, turn: int, layers: int) -> int:
+        """How many blocks must pass after so many until pattern `turn` of the cycle is next."""
+        return (turn - layers) % len(self.ask.design.cycle)
+
+
+@dataclass(frozen=True)
+class OneGrid(Grid):
+    """A grid with ramps."""
+
+    @property
+    def ramp(self) -> float:
+        """γ: as narrow as float64 allows, since ramps cost measure and width gains nothing."""
+        return narrowest_ramp(1.0)
 
     @property
     def off_centre(self) -> float:
@@ -77,11 +91,6 @@ class OneGrid:
                 f"{self.on_ramps:.2g}, where |T| <= max|f|",
             ),
         )
-
-    def centres(self, cells: torch.Tensor) -> torch.Tensor:
-        """(S, n) numbers of cells -> (S, n, d) their centres."""
-        strides = torch.tensor([self.steps**axis for axis in range(self.ask.features)])
-        return ((cells[:, :, None] // strides % self.steps).double() + 0.5) / self.steps
 
     def numbering(self, room: Room) -> list[Layers]:
         """Layers that add Σ_a cell_a steps^a to the token's number."""
