@@ -163,8 +163,13 @@ class RoundsRecipe(RefinedGrid):
             "to this design, or too much so for float64",
         )
 
-    @cached_property
+    @property
     def cells(self) -> int:
+        return int(self.token_cells**self.ask.design.tokens)
+
+    @property
+    def keys(self) -> int:
+        """The windows of the last round."""
         return len(self._look_up[0])
 
     @property
@@ -205,7 +210,7 @@ class RoundsRecipe(RefinedGrid):
     @cached_property
     def room(self) -> Room:
         """The chunk that needs the fewest parameters."""
-        longest = self.cells.bit_length()
+        longest = self.keys.bit_length()
         return min(
             (self._room(2**log_chunk) for log_chunk in range(longest)),
             key=lambda room: self._shape(room).parameters,
@@ -226,7 +231,7 @@ class RoundsRecipe(RefinedGrid):
         for found in self.rounds:
             wait = self.wait(found.turn, layers)
             last = found is self.rounds[-1]
-            look_up = room.layers(self.cells) if last else room.layers(len(found.low)) + 1
+            look_up = room.layers(self.keys) if last else room.layers(len(found.low)) + 1
             layers, waits = layers + wait + 1 + look_up, waits + wait
         return StackShape(
             tokens=design.tokens,

@@ -146,7 +146,7 @@ class SumRecipe(Grid):
 
     @property
     def _rounding(self) -> float:
-        """Each weight rounds three times, each product and sum once; below 2^-960 underflows count."""
+        """Weights round three times, products and sums once; below 2^-960 underflow would count."""
         return 8 * self.shifts * UNIT_ROUNDOFF * max(self.ask.bound, 2.0**-960)
 
     @property
