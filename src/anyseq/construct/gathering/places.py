@@ -9,7 +9,8 @@ colours of them where they differ by _GAP or more. That a gap was found proves t
 every input the numbers are the same up to rounding, which is far below _GAP/8. (Weights are at most
 1 and rounding moves them by some 2^-53 per key; by its square root where entmax15 takes the root of
 a difference. For hardmax and top-k, scores that may tie are whole numbers, or whole multiples of
-a slope that is a power of two, so that ties are exact.)
+a slope that is a power of two, so that ties are exact; others are no nearer than chance makes
+them.)
 """
 
 from __future__ import annotations
@@ -148,8 +149,8 @@ def _random_layer(
     def draw(*shape: int) -> torch.Tensor:
         return torch.randn(*shape, generator=rng, dtype=torch.float64)
 
-    def draw_scores(*shape: int) -> torch.Tensor:
-        if whole:
+    def draw_scores(*shape: int, ties: bool = whole) -> torch.Tensor:
+        if ties:
             return torch.randint(-2, 3, shape, generator=rng).double()
         return draw(*shape)
 
@@ -162,12 +163,13 @@ def _random_layer(
             layer.q_bias[0, rows] = draw(heads.size)
         # close scores share the weight even in sparse maps, distant ones do not
         scale = 1.0 if whole else 2.0 ** -float(8 * torch.rand((), generator=rng))
+        ties = whole
         if slopes is not None:  # contents that can make up for any distance
             far = int(torch.randint(1, heads.vertices + 1, (), generator=rng))
-            dyadic = slopes[head] == power_of_two_at_least(slopes[head])
-            scale = slopes[head] * far if dyadic or not whole else 0.0  # ties must be exact
+            scale = slopes[head] * far
+            ties = whole and slopes[head] == power_of_two_at_least(slopes[head])  # exact ones
         for feature in features:
-            layer.k_weight[0, rows, feature] = scale * draw_scores(heads.size)
+            layer.k_weight[0, rows, feature] = scale * draw_scores(heads.size, ties=ties)
             layer.v_weight[0, rows, feature] = draw(heads.size)
         layer.o_weight[0, room.number_at, rows] = draw(heads.size)
     for name, table in layer.inside.items():
