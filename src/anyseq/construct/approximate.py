@@ -65,9 +65,9 @@ def approximate(
     f: (batch, tokens, features) -> (batch, tokens, out_features), vectorised, torch float64.
     tol: sup norm: the largest entry of |f - T|; "lp": (∫ Σ|f - T|^p dx)^(1/p), the sum
         over all entries; "mean": the mean absolute error, over all inputs and entries.
-    method: "gather" (sup norm), "sum" (sup norm, no positions), "boltzmann" (L^p, one softmax
-        head), "yun" (L^p, the literal theorems), "partition" (sup norm; with a memory, which is no
-        part of the design), "fit" (many dimensions; fitted to samples, nothing proved; "lp" or
+    method: "gather" (sup norm), "sum" (sup norm, f that commute with permutations), "boltzmann"
+        (L^p, looked up by cells), "yun" (L^p, the literal theorems), "partition" (sup norm; with a
+        memory, which is no part of the design), "fit" (many dimensions; fitted to samples, nothing proved; "lp" or
         "mean"), or "auto", the one with the fewest parameters among those of the design with a
         proof. Where none of them serves, "auto" takes "fit", unless lipschitz= or curvature= asks
         for a proof.

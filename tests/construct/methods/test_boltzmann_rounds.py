@@ -35,6 +35,7 @@ def last_first(x: torch.Tensor) -> torch.Tensor:
 Case = tuple[aq.Design, bool, float]
 CASES: dict[str, Case] = {
     "dense bias": (aq.Design(3, position=aq.RelativeBias()), False, 0.4),
+    "top of all": (aq.Design(2, position=aq.Rotary(), prob_map=aq.TopK(2)), False, 0.6),
     "dense rotary": (aq.Design(2, position=aq.Rotary()), False, 0.6),
     "buckets, sparsemax": (aq.Design(3, position=aq.T5Bias(), prob_map="sparsemax"), False, 0.5),
     "window, entmax15": (
@@ -238,6 +239,7 @@ def test_a_deeper_design_waits() -> None:
     ("design", "tol", "why"),
     [
         (aq.Design(2, position=aq.Rotary(), prob_map="hardmax"), 0.9, "continuous probability"),
+        (aq.Design(3, position=aq.Rotary(), prob_map=aq.TopK(2)), 0.9, "continuous probability"),
         (aq.Design(2, position=aq.Sinusoidal(), bos=True), 0.9, "nothing is added to"),
         (aq.Design(4, aq.Blocks(2), aq.Rotary()), 0.9, "never reaches"),
         (aq.Design(3, position=aq.ALiBi()), 0.9, "in L^p"),

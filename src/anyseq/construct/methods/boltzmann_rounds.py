@@ -42,7 +42,7 @@ from anyseq.construct.target import Target
 from anyseq.errors import CannotApproximate
 from anyseq.nn import Layers, Stack, StackShape
 from anyseq.positions import Absolute, Sinusoidal
-from anyseq.probability import Entmax15, Softmax, Sparsemax
+from anyseq.probability import Entmax15, Softmax, Sparsemax, TopK
 
 _LOG2_MOST_KEYS = 18  # a plan runs all sequences, in every round several times
 
@@ -69,7 +69,8 @@ def _check(ask: Ask) -> str:
     from anyseq.verdicts import check  # slow to load
 
     design, name = ask.design, ask.design.probability.name
-    if not isinstance(design.probability, Softmax | Sparsemax | Entmax15):
+    keeps_all = isinstance(design.probability, TopK) and design.probability.k >= design.size
+    if not (isinstance(design.probability, Softmax | Sparsemax | Entmax15) or keeps_all):
         raise CannotApproximate(
             f"it needs a continuous probability map: softmax, sparsemax or entmax15, not {name}"
         )

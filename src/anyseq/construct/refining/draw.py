@@ -24,7 +24,7 @@ from anyseq.construct.gathering import GAIN, Heads, base_of
 from anyseq.design import Design
 from anyseq.nn import AttentionLayers
 from anyseq.positions import ALiBi, Rotary, Shaw
-from anyseq.probability import Softmax
+from anyseq.probability import Softmax, TopK
 
 _HEADS = 4  # for each pattern of a layer
 
@@ -58,7 +58,7 @@ def draw_layer(
 
     def spread() -> float:
         """Close scores share the weight even in sparse maps; distant ones do not."""
-        soft = isinstance(heads.design.probability, Softmax)
+        soft = isinstance(heads.design.probability, Softmax | TopK)
         return 1.0 if soft else 2.0 ** -float(4 * torch.rand((), generator=rng))
 
     for head in range(heads.count):
