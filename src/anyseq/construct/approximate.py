@@ -67,10 +67,10 @@ def approximate(
         over all entries; "mean": the mean absolute error, over all inputs and entries.
     method: "gather" (sup norm), "sum" (sup norm, f that commute with permutations), "boltzmann"
         (L^p, looked up by cells), "yun" (L^p, the literal theorems), "partition" (sup norm; with a
-        memory, which is no part of the design), "fit" (many dimensions; fitted to samples, nothing proved; "lp" or
-        "mean"), or "auto", the one with the fewest parameters among those of the design with a
-        proof. Where none of them serves, "auto" takes "fit", unless lipschitz= or curvature= asks
-        for a proof.
+        memory, which is no part of the design), "fit" (many dimensions; fitted to samples, nothing
+        proved; "lp" or "mean"), or "auto", the one with the fewest parameters among those of the
+        design with a proof. Where none of them serves, "auto" takes "fit", unless lipschitz= or
+        curvature= asks for a proof.
     lipschitz: L with |f(x)-f(y)| <= L max|x-y|, entry by entry; or one L_k per feature, with
         |f(x)-f(y)| <= Σ_k L_k max_j |x_jk - y_jk|; or a modulus of continuity, a nondecreasing
         function ω with |f(x)-f(y)| <= ω(max|x-y|).
