@@ -38,7 +38,7 @@ class Path:
     message: str = ""
 
 
-def hamiltonian_path(design: Design, seconds: float = 5.0) -> Path:
+def hamiltonian_path(design: Design, seconds: float = 8.0) -> Path:
     """A Hamiltonian path of the union of a design's patterns; "no" comes from complete methods
     only: counting, components, all sets of up to 16 tokens, or a solver that finished."""
     end = monotonic() + positive("seconds", seconds)
