@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from anyseq.construct.ask import Ask
 from anyseq.construct.fused_cells import Quantised
 from anyseq.construct.methods import boltzmann
 from anyseq.construct.methods.boltzmann_rounds import RoundsRecipe
+from anyseq.construct.verification import digest
 from anyseq.errors import CannotApproximate
 from anyseq.patterns import Ring
 from construct.inputs import random
@@ -212,7 +214,19 @@ def test_a_loaded_result_is_the_same_and_says_what_is_not_read(name: str, tmp_pa
     assert loaded.certificate is not None
     verified = loaded.certificate.verify()
     assert verified
-    assert "cannot be read" in str(verified)
+    assert "the table to the bit; the weights are not read" in str(verified)
+    assert "they were not derived again" in str(verified)
+
+
+def test_a_network_that_is_not_its_table_is_found() -> None:
+    result = build("dense rotary")
+    held = result.certificate
+    assert held is not None
+    with torch.no_grad():
+        result.model.get_parameter("o_weight")[0] *= 1.001
+    forged = replace(held, weights_sha256=digest(result.model.state_dict()))
+    assert "network  FAILS: at the centre of some cells" in str(forged.verify())
+    assert not forged.verify()
 
 
 def test_one_wrong_number_shows_in_the_blocks() -> None:
