@@ -33,7 +33,7 @@ from anyseq.construct.methods import METHODS, fit
 from anyseq.construct.plan import DEFAULT_BUDGET, check_p, make_plan
 from anyseq.construct.result import Approximation, Facts
 from anyseq.construct.search import LEVEL, SAMPLES, Seen, search
-from anyseq.construct.smooth import Lipschitz, Smoothness, given, size
+from anyseq.construct.smooth import Curvature, Lipschitz, Smoothness, given, size
 from anyseq.construct.stages import check_stages
 from anyseq.construct.target import Function, Target
 from anyseq.design import Design
@@ -51,7 +51,7 @@ def approximate(
     p: float = 2,
     method: str = "auto",
     lipschitz: Lipschitz | None = None,
-    curvature: float | None = None,
+    curvature: Curvature | None = None,
     budget: int | None = None,
     seed: int = 0,
     checkpoint: str | Path | None = None,
@@ -95,7 +95,7 @@ def approximate(
         raise InvalidArgument(f"seed={seed!r}: expected a whole number from 0 to 2^63-1")
     if checkpoint is not None and method not in ("auto", fit.NAME):
         raise InvalidArgument(f"checkpoint={str(checkpoint)!r} is for method='fit', not {method!r}")
-    smooth = given(lipschitz, curvature, features)
+    smooth = given(lipschitz, curvature, design.tokens, features)
     if out_features is not None:
         at_least_one("out_features", out_features)
 

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Protocol
 
 import torch
 
+from anyseq.construct.fused_adaptive import HatTable
 from anyseq.construct.fused_cells import Quantised, ShiftedGrids
 from anyseq.construct.fused_soft import SoftTable
 from anyseq.construct.lattice import strides
@@ -147,7 +148,7 @@ class CellTable:
 
 _KINDS: dict[str, type[Fused]] = {
     form.kind: form
-    for form in (KuhnTable, CellTable, Quantised, ShiftedGrids, SoftTable, FittedNet)
+    for form in (KuhnTable, HatTable, CellTable, Quantised, ShiftedGrids, SoftTable, FittedNet)
 }
 
 

@@ -12,7 +12,7 @@ from anyseq.construct.error import MEAN, NORMS, SUP, combine, norm_name
 from anyseq.construct.kind import kind_of_function
 from anyseq.construct.methods import BY_NAME_ONLY, METHODS
 from anyseq.construct.methods.fit import FitRecipe
-from anyseq.construct.smooth import Lipschitz, Smoothness, given, size
+from anyseq.construct.smooth import Curvature, Lipschitz, Smoothness, given, size
 from anyseq.design import Design
 from anyseq.errors import CannotApproximate, InvalidArgument
 
@@ -145,7 +145,7 @@ def plan(
     tol: float,
     *,
     lipschitz: Lipschitz | None = None,
-    curvature: float | None = None,
+    curvature: Curvature | None = None,
     norm: str = "sup",
     p: float = 2,
     out_features: int | None = None,
@@ -162,7 +162,7 @@ def plan(
         raise InvalidArgument(f"design={design!r}: expected an anyseq.Design")
     needs.patterns_that_fit(design)
     features = at_least_one("features", features)
-    smooth = given(lipschitz, curvature, features)
+    smooth = given(lipschitz, curvature, design.tokens, features)
     if smooth is None:
         raise InvalidArgument("lipschitz=None, curvature=None: expected one of them, or both")
     ask = Ask(

@@ -16,6 +16,7 @@ from anyseq.construct.gadgets.gains import (
     settle,
     settle_layers,
 )
+from anyseq.construct.gadgets.hats import Hats
 from anyseq.construct.gadgets.interpolator import Wiring, interpolate, interpolator_layers
 from anyseq.construct.gadgets.quantise import (
     banish,
@@ -34,6 +35,7 @@ from anyseq.construct.gadgets.windows import Room, windows
 
 __all__ = [
     "CONSTANT",
+    "Hats",
     "Room",
     "Units",
     "Wiring",

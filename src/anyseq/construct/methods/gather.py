@@ -151,14 +151,27 @@ class GatherRecipe:
 
         Features: input/output | positions | slots (D) | values (n·d_out) | scratch | nodes.
         """
-        longest = int(power_of_two_at_least(self.steps + 1)).bit_length()
+        longest = int(power_of_two_at_least(self._longest)).bit_length()
         return min(
             (self._wiring(2**log_chunk) for log_chunk in range(longest)), key=self._parameters
         )
 
+    @property
+    def _longest(self) -> int:
+        """The most nodes on a diagonal."""
+        return self.steps + 1
+
+    def _middle(self, wiring: Wiring) -> int:
+        """The layers that interpolate."""
+        return interpolator_layers(wiring)
+
+    def _interpolator(self, values: torch.Tensor) -> Layers:
+        """What adds up the values of the nodes around x; values (nodes, entries)."""
+        return interpolate(values, self.wiring)
+
     def _parameters(self, wiring: Wiring) -> int:
         """Of the interpolator: nearly all there are."""
-        layers = interpolator_layers(wiring)
+        layers = self._middle(wiring)
         return layers * (2 * wiring.hidden * wiring.width + wiring.hidden + wiring.width)
 
     def _wiring(self, chunk: int) -> Wiring:
@@ -201,7 +214,7 @@ class GatherRecipe:
     @cached_property
     def shape(self) -> StackShape:
         ask, wiring, front = self.ask, self.wiring, self.gathering
-        rest = interpolator_layers(wiring) + 1
+        rest = self._middle(wiring) + 1
         return StackShape(
             tokens=ask.design.tokens,
             in_features=ask.features,
@@ -229,14 +242,14 @@ class GatherRecipe:
         largest = float(values.abs().max())
         return Construction(
             KuhnTable(self.steps, values),
-            lambda: self._model(values),
+            lambda: self._model(values, largest),
             largest,
             stages=self._stages(),
         )
 
     def _stages(self) -> tuple[Stage, ...]:
         ask, wiring, front = self.ask, self.wiring, self.gathering.layers
-        middle = interpolator_layers(wiring)
+        middle = self._middle(wiring)
         idle = self.shape.layers - front - middle - 1
         causal = self.wanted == "causal"
         reads, outputs = "sequence up to itself" if causal else "whole sequence", ask.out_features
@@ -255,12 +268,11 @@ class GatherRecipe:
         rest = Stage("idle", idle, "The design is deeper than the network needs to be.", result)
         return (*stages, rest) if idle else stages
 
-    def _model(self, values: torch.Tensor) -> Stack:
+    def _model(self, values: torch.Tensor, largest: float) -> Stack:
         ask, wiring, front = self.ask, self.wiring, self.gathering
-        largest = float(values.abs().max())
         runs = [
             *front.runs,
-            interpolate(values.flatten(1), wiring),
+            self._interpolator(values.flatten(1)),
             select(
                 tokens=ask.design.tokens,
                 out_features=ask.out_features,
