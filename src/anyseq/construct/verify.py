@@ -15,6 +15,7 @@ from anyseq.construct.verification import Check, Tensors, Verification, digest
 from anyseq.construct.verify_balls import balls_agree
 from anyseq.construct.verify_cells import cells_network
 from anyseq.construct.verify_front import Front, read_front, readable, run_front
+from anyseq.construct.verify_hats import boxes_error, hats_at, levels_of
 from anyseq.construct.verify_kuhn import Grid, kuhn_network
 from anyseq.construct.verify_runs import cells_run, places_run
 from anyseq.construct.verify_terms import Disagreement, Skipped, terms_add_up, terms_hold
@@ -55,7 +56,7 @@ def verify(
         why = f'there is no second opinion on method "{claim.method}"'
         return Verification((*looks.checks, Check("network", False, why)))
     if good:
-        looks.at("error", lambda: terms_hold(claim, table, looks.measured))
+        looks.at("error", looks.error)
         looks.at("balls", looks.balls)
     return Verification(tuple(looks.checks))
 
@@ -83,7 +84,8 @@ class _Looks:
 
     def front(self) -> str:
         claim, network, net = self.claim, self.network, self.net
-        grid = Grid.of(claim, net)
+        boxes = self.table["boxes"].numpy() if self._adaptive else None
+        grid = Grid.of(claim, net, boxes)
         if readable(claim, network):
             front = read_front(claim, network, net, grid.x, grid.corners)
         else:
@@ -93,10 +95,28 @@ class _Looks:
 
     def interpolates(self) -> str:
         assert self._gathered is not None
+        claim, table, (grid, front) = self.claim, self.table, self._gathered
+        values, levels = table["values"].numpy(), 1
+        if self._adaptive:
+            values, levels = hats_at(claim, table, grid.x), levels_of(table)
+        else:
+            values = values[grid.nodes]
         text, self.measured = kuhn_network(
-            self.claim, self.network, self.net, self.table, *self._gathered
+            claim, self.network, self.net, values, grid, front, levels
         )
         return text
+
+    @property
+    def _adaptive(self) -> bool:
+        """Whether hats have several sizes."""
+        return "boxes" in self.table
+
+    def error(self) -> str:
+        claim, table, measured = self.claim, self.table, self.measured
+        if self._adaptive:
+            interpolation = boxes_error(claim, table, measured["rounding"])
+            measured = measured | {"interpolation": interpolation}
+        return terms_hold(claim, table, measured)
 
     def cells(self, order: Sequence[int] | None) -> str:
         if self.claim.dense:

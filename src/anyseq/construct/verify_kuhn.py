@@ -16,13 +16,11 @@ with a margin for rounding.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import permutations
 from math import factorial
 
 import numpy as np
-import torch
 
 from anyseq.construct.claim import Claim
 from anyseq.construct.verify_front import Front, Layout, keeps_signs
@@ -47,12 +45,13 @@ class Grid:
     total: int
 
     @classmethod
-    def of(cls, claim: Claim, net: Weights) -> Grid:
-        """All, or as many as can be looked at."""
+    def of(cls, claim: Claim, net: Weights, boxes: np.ndarray | None) -> Grid:
+        """All, or as many as can be looked at; half of those in `boxes` (see `anyseq.construct.
+        fused_adaptive`), if there are any, as many in small ones as in large ones."""
         axes, layers = claim.tokens * claim.features, len(net["up_bias"])
         every = (claim.steps + 1) ** axes
         work = layers * net["up_bias"].shape[1] * (axes + 1)
-        simplices = _simplices(claim, int(_WORK / work))
+        simplices = _simplices(claim, int(_WORK / work), boxes)
         if every * net["up_weight"].size <= 10 * _WORK:
             nodes, corners = np.arange(every), _numbers(claim, simplices)
         else:
@@ -66,26 +65,34 @@ def kuhn_network(
     claim: Claim,
     network: Stack,
     net: Weights,
-    table: Mapping[str, torch.Tensor],
+    values: np.ndarray,
     grid: Grid,
     front: Front,
+    levels: int = 1,
 ) -> tuple[str, dict[str, float]]:
-    """What was seen, and a bound for the rounding of one entry."""
-    values, nodes = table["values"].numpy(), grid.nodes
+    """What was seen, and a bound for the rounding of one entry. values (nodes, tokens,
+    out_features): what the table says at the nodes of the grid. levels: the sizes of hats."""
+    nodes = grid.nodes
     found = _remaining(claim, net, Layout.of(claim, network), front, grid.corners)
-    off = np.abs(found - values[nodes]).max()
-    if off > 64 * _UNIT * max(1e-300, float(np.abs(values).max())) * claim.tokens:
-        node = nodes[int(np.abs(found - values[nodes]).reshape(len(nodes), -1).max(1).argmax())]
-        raise Disagreement(f"at node {node} the network is off the table by {off:.3g}")
+    apart = np.abs(found - values).reshape(len(nodes), -1).max(1)
+    if apart.max() > _allowed(claim, values, levels):
+        node = nodes[int(apart.argmax())]
+        raise Disagreement(f"at node {node} the network is off the table by {apart.max():.3g}")
     part = "SAMPLED, not proved: " if len(grid.corners) < grid.total else ""
     text = (
         f"{part}affine on {len(grid.corners):,} of {grid.total:,} simplices, and the table at "
         f"{len(nodes):,} of {grid.every:,} nodes (read from the weights, from the slots on)"
     )
-    return text, {"rounding": _rounding(claim, network, front.off), "rescale": 0.0}
+    return text, {"rounding": _rounding(claim, network, front.off, levels), "rescale": 0.0}
 
 
-def _simplices(claim: Claim, most: int) -> np.ndarray:
+def _allowed(claim: Claim, values: np.ndarray, levels: int) -> float:
+    """What rounding may do at a node, where few hats are on, all of them exact."""
+    largest = max(1e-300, float(np.abs(values).max()))
+    return 64 * _UNIT * levels**2 * largest * claim.tokens
+
+
+def _simplices(claim: Claim, most: int, boxes: np.ndarray | None) -> np.ndarray:
     """(S, D+1, D) whole numbers: the corners of all Kuhn simplices, or of `most` at random."""
     axes, steps = claim.tokens * claim.features, claim.steps
     total = factorial(axes) * steps**axes
@@ -96,6 +103,10 @@ def _simplices(claim: Claim, most: int) -> np.ndarray:
     else:
         rng = np.random.default_rng(0)
         cubes = rng.integers(0, steps, (max(most, 16), axes))
+        if boxes is not None:
+            picked = rng.choice(boxes, len(cubes) // 2)
+            inside = (rng.random((len(picked), axes)) * picked[:, -1:]).astype(np.int64)
+            cubes[: len(picked)] = picked[:, :-1] + inside
         orders = rng.permuted(np.tile(np.arange(axes), (len(cubes), 1)), axis=1)
     walk = np.cumsum(np.eye(axes, dtype=np.int64)[orders], axis=1)
     return np.asarray(cubes[:, None] + np.concatenate([0 * walk[:, :1], walk], axis=1))
@@ -160,7 +171,7 @@ def _not_small_whole(weight: np.ndarray) -> np.ndarray:
     return np.asarray((weight != np.round(weight)) | (np.abs(weight) > 2.0**20))
 
 
-def _rounding(claim: Claim, network: Stack, off: float) -> float:
+def _rounding(claim: Claim, network: Stack, off: float, k: int) -> float:
     """What float64 may add to one entry between the nodes, in blocks or look-up.
 
     A tournament of D numbers has R = ⌈log2 D⌉ rounds and 2(D-1) - ⌊D/2⌋ ReLUs. Pre-activations sum
@@ -169,10 +180,17 @@ def _rounding(claim: Claim, network: Stack, off: float) -> float:
     of sizes up to 9m together. Of the two sums and one product that make a hat, and the 3^D hats
     that can be on, none adds more than 4u; the selector lets through what is off in the others'
     outputs. Slots that are off move a function that rises by at most 2 in a step along each axis.
+    With k levels of hats, what they are off doubles from level to level, with values up to 2, and
+    sums reach 2k; both the look-up and the values it made sum k(D+1) products, weights off by 3u.
     """
     axes, shape = claim.tokens * claim.features, network.shape
     rounds, relus = (axes - 1).bit_length(), 2 * (axes - 1) - axes // 2
     form = (shape.width + 2) * (axes + relus + 2) * claim.steps * _UNIT
-    hat = 6.0 * 3.0**rounds * form + (shape.hidden + 2) * 9 * claim.steps * _UNIT + 4 * _UNIT
+    hat = 6.0 * 3.0**rounds * form + (shape.hidden + 2) * 9 * claim.steps * _UNIT
+    if k == 1:
+        hats = 3.0**axes * (hat + 4 * _UNIT)
+    else:
+        sums = 3.0**axes * (4 * k + 4) * k + 4 * k * (k * (axes + 1) + 6)
+        hats = 4 * 3.0**axes * hat + sums * _UNIT
     moved = 2 * axes * claim.steps * off
-    return max(claim.bound, 2.0**-960) * (claim.tokens * 3.0**axes * hat + 8 * _UNIT + moved)
+    return max(claim.bound, 2.0**-960) * (claim.tokens * hats + 8 * _UNIT + moved)
