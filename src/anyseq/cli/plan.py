@@ -5,6 +5,7 @@ from __future__ import annotations
 from anyseq.cli.question import find_function, make_design
 from anyseq.cli.terminal import say, say_json
 from anyseq.construct import plan as make_plan
+from anyseq.construct.smooth import Curvature, Lipschitz
 from anyseq.errors import InvalidArgument
 
 
@@ -58,11 +59,13 @@ def plan(
         Print JSON.
     """
     design = make_design(tokens, position)
+    steep: Lipschitz | None = lipschitz
+    bend: Curvature | None = curvature
     if function is not None:
         named = find_function(function, tokens, features)
-        lipschitz = named.lipschitz if lipschitz is None else lipschitz
-        curvature = named.curvature if curvature is None else curvature
-    if lipschitz is None and curvature is None:
+        steep = named.lipschitz if lipschitz is None else lipschitz
+        bend = named.curvature if curvature is None else curvature
+    if steep is None and bend is None:
         raise InvalidArgument(
             "give --lipschitz or --curvature; only built-in functions, --function sort etc., bring "
             "their constants"
@@ -71,8 +74,8 @@ def plan(
         design,
         features,
         tol,
-        lipschitz=lipschitz,
-        curvature=curvature,
+        lipschitz=steep,
+        curvature=bend,
         norm=norm,
         p=p,
         out_features=out_features,

@@ -10,6 +10,7 @@ from typing import Any
 
 from anyseq.base import at_least_one, one_of
 from anyseq.construct.functions import FUNCTIONS
+from anyseq.construct.smooth import Curvature, Lipschitz
 from anyseq.construct.target import Function
 from anyseq.design import Design
 from anyseq.errors import InvalidArgument
@@ -20,11 +21,12 @@ _POSITIONS = {"absolute": Absolute(), "none": NoPosition()}
 
 @dataclass(frozen=True)
 class Named:
-    """A function found by name, with its constants where they are known."""
+    """A function found by name, with its constants where they are known: box by box, if they are
+    known so."""
 
     f: Function
-    lipschitz: float | None
-    curvature: float | None
+    lipschitz: Lipschitz | None
+    curvature: Curvature | None
 
 
 def find_function(name: str, tokens: int, features: int) -> Named:
@@ -34,8 +36,8 @@ def find_function(name: str, tokens: int, features: int) -> Named:
         bend = example.curvature
         return Named(
             example,
-            example.lipschitz(tokens, features),
-            None if bend is None else bend(tokens, features),
+            example.local_lipschitz or example.lipschitz(tokens, features),
+            example.local_curvature or (None if bend is None else bend(tokens, features)),
         )
     if ":" not in name:
         raise InvalidArgument(

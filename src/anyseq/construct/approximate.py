@@ -76,6 +76,9 @@ def approximate(
         function ω with |f(x)-f(y)| <= ω(max|x-y|).
     curvature: M, a bound for the second derivative of any entry of f along any unit vector (in the
         Euclidean norm). Method "gather" then needs about the square root of the steps.
+        Either may be an `anyseq.Local`, which tells it box by box. Method "gather" then takes small
+        cells only where the error asks for them, if that needs fewer parameters; all else uses the
+        constant of the whole cube.
         With `lipschitz` or `curvature` the error is proved; without, L is estimated from samples
         and `error.upper` is None.
     budget: the most parameters allowed, 10^8 unless given.

@@ -8,6 +8,9 @@ from typing import Any, ClassVar
 import torch
 
 from anyseq.construct.lattice import strides
+from anyseq.construct.leaves import Leaves
+
+_BATCH = 1 << 15  # nodes looked up at a time
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,25 @@ class HatTable:
     boxes: torch.Tensor  # (leaves, D+1) int64
     constants: torch.Tensor  # (leaves, 2)
 
+    @classmethod
+    def through(cls, leaves: Leaves, f: torch.Tensor) -> HatTable:
+        """The form with these values (nodes, tokens, out_features) at the nodes of the leaves."""
+        side = 2 ** (leaves.finest - leaves.level)
+        table = cls(
+            steps=2**leaves.finest,
+            coarsest=leaves.coarsest,
+            values=torch.zeros_like(f),
+            keys=leaves.keys,
+            boxes=torch.cat([leaves.corner * side[:, None], side[:, None]], dim=1),
+            constants=torch.stack([leaves.lipschitz, leaves.curvature], dim=1),
+        )
+        points = (leaves.nodes.double() / table.steps).view(-1, leaves.tokens, leaves.features)
+        for level in range(leaves.coarsest, leaves.finest + 1):
+            own = (leaves.node_levels == level).nonzero()[:, 0]
+            for rows in own.split(_BATCH):  # hats of their own level are still 0
+                table.values[rows] = f[rows] - table(points[rows])
+        return table
+
     def covers(self, x: torch.Tensor) -> torch.Tensor:
         return ((x >= 0) & (x <= 1)).flatten(1).all(1)
 
@@ -47,11 +69,14 @@ class HatTable:
         corner = torch.minimum(scaled.floor().clamp(min=0), side - 1.0)
         fraction, order = (scaled - corner).sort(dim=2, descending=True)
         weight = -torch.diff(
-            fraction, dim=2, prepend=torch.ones_like(fraction[..., :1]), append=0 * fraction[..., :1]
+            fraction,
+            dim=2,
+            prepend=torch.ones_like(fraction[..., :1]),
+            append=0 * fraction[..., :1],
         )
         # the walk from the corner: numbers of nodes, and how many of their coordinates are odd
         stride = torch.tensor(strides(self.steps + 1, flat.shape[1]))
-        scale = self.steps // side
+        scale = torch.tensor([self.steps // one for one in sides])[:, None]
         start = (corner.long() * scale) @ stride
         walk = torch.cat([start[..., None], stride[order] * scale], dim=2).cumsum(2)
         odd = corner.long() % 2

@@ -113,7 +113,7 @@ class Leaves:
         top = float(errors.max())
         if math.isinf(p) or top == 0.0:
             return top
-        return top * float(self.shares(top, p).sum()) ** (1 / p)
+        return float(top * float(self.shares(top, p).sum()) ** (1 / p))
 
     def cut(self, rows: torch.Tensor) -> Leaves:
         """The parts of these leaves, 2^D of each, in order."""
@@ -155,14 +155,16 @@ class Leaves:
         side = 2 ** (self.finest - self.level)
         first = (self.corner * side[:, None]) @ stride
         corners = torch.tensor(list(product((0, 1), repeat=self.axes))) @ stride
-        return (first[:, None] + side[:, None] * corners).unique()
+        numbers: torch.Tensor = (first[:, None] + side[:, None] * corners).unique()
+        return numbers
 
     @cached_property
     def nodes(self) -> torch.Tensor:
         """(N, D): the nodes in steps of the finest grid."""
         per_axis = 2**self.finest + 1
         stride = torch.tensor(strides(per_axis, self.axes))
-        return self.keys[:, None] // stride % per_axis
+        nodes: torch.Tensor = self.keys[:, None] // stride % per_axis
+        return nodes
 
     @cached_property
     def node_levels(self) -> torch.Tensor:

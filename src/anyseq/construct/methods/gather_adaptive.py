@@ -29,8 +29,6 @@ from anyseq.construct.target import Target
 from anyseq.errors import CannotApproximate
 from anyseq.nn import Layers
 
-_BATCH = 1 << 15  # nodes looked up at a time
-
 
 def recipe(ask: Ask) -> GatherRecipe:
     """The cheaper of the even grid and the adaptive one, if f is told box by box."""
@@ -151,19 +149,7 @@ class AdaptiveRecipe(GatherRecipe):
         ask, leaves = self.ask, self.leaves
         points = (leaves.nodes.double() / self.steps).view(-1, ask.design.tokens, ask.features)
         values = target(points, progress, "evaluate f at the nodes")
-        side = 2 ** (leaves.finest - leaves.level)
-        table = HatTable(
-            steps=self.steps,
-            coarsest=leaves.coarsest,
-            values=torch.zeros_like(values),
-            keys=leaves.keys,
-            boxes=torch.cat([leaves.corner * side[:, None], side[:, None]], dim=1),
-            constants=torch.stack([leaves.lipschitz, leaves.curvature], dim=1),
-        )
-        for level in range(leaves.coarsest, leaves.finest + 1):
-            own = (leaves.node_levels == level).nonzero()[:, 0]
-            for rows in own.split(_BATCH):  # hats of their own level are still 0
-                table.values[rows] = values[rows] - table(points[rows])
+        table = HatTable.through(leaves, values)
         largest = float(values.abs().max())
         return Construction(
             table,
