@@ -16,7 +16,13 @@ from anyseq.construct.gadgets.gains import (
     settle,
     settle_layers,
 )
-from anyseq.construct.gadgets.interpolator import Wiring, interpolate, interpolator_layers
+from anyseq.construct.gadgets.interpolator import (
+    Wiring,
+    interpolate,
+    least_hidden,
+    mixed_differences,
+    summable,
+)
 from anyseq.construct.gadgets.quantise import (
     banish,
     banish_ramp,
@@ -27,7 +33,6 @@ from anyseq.construct.gadgets.rescale import rescale, rescaled
 from anyseq.construct.gadgets.router import route
 from anyseq.construct.gadgets.selector import select
 from anyseq.construct.gadgets.shift import all_max_shift, global_shift, selective_shifts
-from anyseq.construct.gadgets.tournament import tournament
 from anyseq.construct.gadgets.units import Units
 from anyseq.construct.gadgets.value_map import value_map, written
 from anyseq.construct.gadgets.windows import Room, windows
@@ -53,8 +58,9 @@ __all__ = [
     "global_shift",
     "idle",
     "interpolate",
-    "interpolator_layers",
     "into_colours",
+    "least_hidden",
+    "mixed_differences",
     "narrowest_ramp",
     "positions_from_gain",
     "quantise",
@@ -67,8 +73,8 @@ __all__ = [
     "selective_shifts",
     "settle",
     "settle_layers",
+    "summable",
     "take_above",
-    "tournament",
     "value_map",
     "windows",
     "written",
