@@ -103,8 +103,8 @@ class Smoothness:
         nothing at g_i = 0. With k of the g_i above 0, C(D,k) m^k nodes, |∇f| is at most
 
             2^k bound;    for k >= 1 2^(k-1) times what f changes in a step;
-            for k >= 2 2^(k-2) M δ², if two of the g_i above 0 differ: the square of sides from g_i-1
-            to g_i and from g_j-1 to g_j meets x_i = x_j at a corner at most.
+            for k >= 2 2^(k-2) M δ², if two of the g_i above 0 differ: the square of sides g_i-1
+            to g_i and g_j-1 to g_j meets x_i = x_j in a corner at most.
 
         All g_i above 0 are equal at C(D,k) m nodes. The sums over k are binomial. The margin is for
         the rounding of f itself.
@@ -118,7 +118,7 @@ class Smoothness:
         if self.curvature < math.inf:
             equal = steps * (3.0**axes - 1) / 2
             known.append(bound + equal * rise + nodes / 4 * self.curvature / steps**2)
-        return min(known) + nodes * bound * 2.0**-48
+        return float(min(known) + nodes * bound * 2.0**-48)
 
     def interpolation(self, tokens: int, features: int, step: float, p: float = math.inf) -> Bound:
         """The best bound for the error of Kuhn interpolation in one entry, in L^p over the cube."""

@@ -206,4 +206,4 @@ def _rounding(claim: Claim, network: Stack, front: Front, weight: float, variati
     sums = weight * (axes * scratch + (shape.hidden + 2) * (steps + 1))
     sums += layers * 2**axes * (steps + 2) * bound
     units = claim.tokens * sums + 4 * (steps + 1) * variation + (3 * axes + 14) * bound
-    return units * _UNIT + bound * 2 * axes * steps * front.off
+    return float(units * _UNIT + bound * 2 * axes * steps * front.off)

@@ -141,7 +141,7 @@ class GatherRecipe:
         sums += wiring.layers * 2**ask.axes * (steps + 2) * bound
         moved = 4 * (steps + 1) * varies
         units = ask.design.tokens * (relus + sums) + moved + (3 * ask.axes + 14) * bound
-        return units * UNIT_ROUNDOFF + bound * self._moved()
+        return float(units * UNIT_ROUNDOFF + bound * self._moved())
 
     def _moved(self) -> float:
         """What it does to T, where |f| <= 1, that slots may be off: along each axis T is no steeper
