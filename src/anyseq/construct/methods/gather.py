@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Protocol
 
 import torch
 
@@ -23,13 +24,7 @@ from anyseq.construct import needs
 from anyseq.construct.ask import Ask, Construction
 from anyseq.construct.error import ROUNDING, SUP, Term, combine
 from anyseq.construct.fused import KuhnTable
-from anyseq.construct.gadgets import (
-    Wiring,
-    interpolate,
-    interpolator_layers,
-    select,
-    tournament,
-)
+from anyseq.construct.gadgets import Wiring, interpolate, least_hidden, select, summable
 from anyseq.construct.gathering import SLOT_ROUNDING, Gathering, Room, gather
 from anyseq.construct.lattice import lattice, strides
 from anyseq.construct.smooth import Bound
@@ -42,6 +37,7 @@ from anyseq.positions import URPE, Sinusoidal
 NAME = "gather"
 
 _MOST_NODES = 2**28  # beyond the memory for their layers; a plan counts no further
+_MOST_SUMS = 2**52  # (m+1) 2^D of them: what `summable` has room for
 
 
 def recipe(ask: Ask) -> GatherRecipe:
@@ -62,11 +58,35 @@ def recipe(ask: Ask) -> GatherRecipe:
 
 def _check_nodes(ask: Ask, steps: int) -> None:
     nodes = (steps + 1) ** ask.axes
-    if nodes > _MOST_NODES:
+    if nodes > _MOST_NODES or (steps + 1) * 2**ask.axes * nodes > _MOST_SUMS:
         raise CannotApproximate(
             f"it needs δ <= 1/{steps}: over 2^{nodes.bit_length() - 1} nodes in "
             f"{ask.axes} dimensions"
         )
+
+
+class Middle(Protocol):
+    """What the layers between gathering and selecting say of themselves."""
+
+    @property
+    def layers(self) -> int:
+        """How many there are."""
+
+    @property
+    def hidden(self) -> int:
+        """Their ReLUs."""
+
+    @property
+    def width(self) -> int:
+        """The features that they need."""
+
+    @property
+    def slots_at(self) -> int:
+        """Where they read the sequence."""
+
+    @property
+    def values_at(self) -> int:
+        """Where they leave the outputs of all tokens."""
 
 
 @dataclass(frozen=True)
@@ -119,24 +139,34 @@ class GatherRecipe:
     def _rounding(self) -> float:
         """A bound for |computed T - T|, for the blocks and for the look-up; inputs are float64.
 
-        For |f| <= 1: every pre-activation sums at most width+1 terms whose sizes add up to at most
-        (D+scratch+2)m, so it rounds by at most `once`. A form of round r uses scratch of the rounds
-        before on both sides: its error is at most 3^r times that. A node feature, at most 3m, is
-        filled while what was there is taken off: hidden+2 terms whose sizes add up to at most 9m.
-        Only nodes within one step of y along each axis, at most 3^D, can be on; each rounds its
-        product and two sums (4u). The selector rounds F + B once and back; the outputs of the other
-        n-1 tokens, F - B <= 0, may come out above 0 by what F is off, and are added. The look-up
-        rounds D+1 weights, products and sums, by less than 3(D+2)u <= `once`.
+        Let V bound Σ|∇f|. All pre-activations sum at most width+1 terms whose sizes add up to at
+        most 2m+2: they round by at most `once`. e_i is filled while what was there leaves, hidden+2
+        terms of sizes up to 2m+4 together: by this, two pre-activations and the one that leaves ν
+        is off by at most `filled` more with each axis (it is no steeper than 1 in what it was
+        before). So ReLUs are off by D times that; their weights add up to at most 2V.
 
-        For other f it is in proportion; below 2^-960 underflow would count, so take that.
+        Values: a layer adds hidden terms; all terms of all layers have sizes of at most 2(m+1)V.
+        What is summed so far, up to some node in lexicographic order, is bounded: nodes up to there
+        and within a box make D boxes at most, whose ∇f add up to at most 2^D values of f in all,
+        and ReLU(t-c) adds that up over c, at most m+2 times.
+
+        `summable` moves values by at most 2^-51 (m+1)V. The selector rounds F + B once and back;
+        the outputs of the other n-1 tokens, F - B <= 0, may come out above 0 by what F is off, and
+        are added. The look-up rounds D+1 weights, products and sums. Below 2^-960 underflow would
+        count, so take that.
         """
-        axes, tokens, plan = self.ask.axes, self.ask.design.tokens, tournament(self.ask.axes)
-        wiring = self.wiring
-        once = (wiring.width + 2) * (axes + plan.scratch + 2) * self.steps * UNIT_ROUNDOFF
-        filled = (wiring.hidden + 2) * 9 * self.steps * UNIT_ROUNDOFF
-        hat = 2 * 3.0 ** (len(plan.rounds) + 1) * once + filled + 4 * UNIT_ROUNDOFF
-        unit = tokens * 3.0**axes * hat + 8 * UNIT_ROUNDOFF + self._moved()
-        return max(self.ask.bound, 2.0**-960) * unit
+        ask, wiring, steps = self.ask, self.wiring, self.steps
+        bound = max(ask.bound, 2.0**-960)
+        varies = ask.smoothness.variation(ask.axes, steps, bound)
+        varies *= 1 + 2.0**-50 * (steps + 1) * (2 * steps + 2) ** ask.axes  # once moved
+        once = (wiring.width + 2) * (2 * steps + 2)
+        filled = 3 * once + (wiring.hidden + 2) * (2 * steps + 4)
+        relus = 2 * varies * ask.axes * filled
+        sums = (wiring.hidden + 2) * 2 * (steps + 1) * varies
+        sums += wiring.layers * 2**ask.axes * (steps + 2) * bound
+        moved = 4 * (steps + 1) * varies
+        units = ask.design.tokens * (relus + sums) + moved + (3 * ask.axes + 14) * bound
+        return float(units * UNIT_ROUNDOFF + bound * self._moved())
 
     def _moved(self) -> float:
         """What it does to T, where |f| <= 1, that slots may be off: along each axis T is no steeper
@@ -147,51 +177,40 @@ class GatherRecipe:
 
     @cached_property
     def wiring(self) -> Wiring:
-        """The chunk that needs the fewest parameters, and where everything lies.
+        """As many layers per fibre as make the fewest parameters, and where everything lies.
 
-        Features: input/output | positions | slots (D) | values (n·d_out) | scratch | nodes.
+        Features: input/output | positions | slots (D) | values (n·d_out) | scratch (D-1).
         """
-        longest = int(power_of_two_at_least(self._longest)).bit_length()
+        longest = int(power_of_two_at_least(self.steps + 1)).bit_length()
         return min(
-            (self._wiring(2**log_chunk) for log_chunk in range(longest)), key=self._parameters
+            (self._wiring(2**log_cuts) for log_cuts in range(longest)),
+            key=lambda wiring: self._shape(wiring).parameters,
         )
 
-    @property
-    def _longest(self) -> int:
-        """The most nodes on a diagonal."""
-        return self.steps + 1
-
-    def _middle(self, wiring: Wiring) -> int:
-        """The layers that interpolate."""
-        return interpolator_layers(wiring)
-
-    def _interpolator(self, values: torch.Tensor) -> Layers:
-        """What adds up the values of the nodes around x; values (nodes, entries)."""
-        return interpolate(values, self.wiring)
-
-    def _parameters(self, wiring: Wiring) -> int:
-        """Of the interpolator: nearly all there are."""
-        layers = self._middle(wiring)
-        return layers * (2 * wiring.hidden * wiring.width + wiring.hidden + wiring.width)
-
-    def _wiring(self, chunk: int) -> Wiring:
-        ask, plan = self.ask, tournament(self.ask.axes)
+    def _wiring(self, cuts: int) -> Wiring:
+        ask = self.ask
         slots_at = self._position_at + ask.design.tokens + ask.design.bos
         values_at = slots_at + ask.axes
         scratch_at = values_at + ask.entries
-        nodes_at = scratch_at + plan.scratch
         least = Room.least_width(ask.design, ask.features, slots_at)
         return Wiring(
             axes=ask.axes,
             steps=self.steps,
-            chunk=chunk,
-            hidden=max(4 * chunk, ask.entries, *map(len, plan.rounds)),
-            width=max(nodes_at + chunk, least),
+            cuts=cuts,
+            hidden=max(least_hidden(ask.axes, self.steps, cuts), ask.entries),
+            width=max(scratch_at + ask.axes - 1, least),
             slots_at=slots_at,
             values_at=values_at,
             scratch_at=scratch_at,
-            nodes_at=nodes_at,
         )
+
+    @property
+    def _middle(self) -> Middle:
+        return self.wiring
+
+    def _interpolator(self, values: torch.Tensor) -> Layers:
+        """The layers between; values (nodes, entries)."""
+        return interpolate(values, self.wiring)
 
     @property
     def _position_at(self) -> int:
@@ -200,7 +219,10 @@ class GatherRecipe:
     @cached_property
     def gathering(self) -> Gathering:
         """What comes before the interpolator."""
-        ask, wiring = self.ask, self.wiring
+        return self._gathering(self._middle)
+
+    def _gathering(self, wiring: Middle) -> Gathering:
+        ask = self.ask
         room = Room(
             tokens=ask.design.tokens,
             features=ask.features,
@@ -213,8 +235,10 @@ class GatherRecipe:
 
     @cached_property
     def shape(self) -> StackShape:
-        ask, wiring, front = self.ask, self.wiring, self.gathering
-        rest = self._middle(wiring) + 1
+        return self._shape(self._middle)
+
+    def _shape(self, wiring: Middle) -> StackShape:
+        ask, front, rest = self.ask, self._gathering(wiring), wiring.layers + 1
         return StackShape(
             tokens=ask.design.tokens,
             in_features=ask.features,
@@ -240,6 +264,7 @@ class GatherRecipe:
                 known = (token + 1) * ask.features
                 values[:, token] = values[nodes[:, :known] @ stride[:known], token]
         largest = float(values.abs().max())
+        values = summable(values.flatten(1), ask.axes).view_as(values)
         return Construction(
             KuhnTable(self.steps, values),
             lambda: self._model(values, largest),
@@ -248,8 +273,8 @@ class GatherRecipe:
         )
 
     def _stages(self) -> tuple[Stage, ...]:
-        ask, wiring, front = self.ask, self.wiring, self.gathering.layers
-        middle = self._middle(wiring)
+        ask, wiring, front = self.ask, self._middle, self.gathering.layers
+        middle = wiring.layers
         idle = self.shape.layers - front - middle - 1
         causal = self.wanted == "causal"
         reads, outputs = "sequence up to itself" if causal else "whole sequence", ask.out_features
@@ -259,7 +284,10 @@ class GatherRecipe:
             "values of all tokens", wiring.values_at, ask.entries, past=outputs * causal
         )
         gathers = f"Every token comes to know its position, and to hold the {reads} in its slots."
-        adds = "Every token adds up the values at the nodes around x, with their weights."
+        adds = (
+            "Every token adds up f from node to node, as far as x has come: at the nodes around x, "
+            "with their weights."
+        )
         stages = (
             Stage("gather", front, gathers, slots),
             Stage("interpolate", middle, adds, values),
@@ -269,7 +297,7 @@ class GatherRecipe:
         return (*stages, rest) if idle else stages
 
     def _model(self, values: torch.Tensor, largest: float) -> Stack:
-        ask, wiring, front = self.ask, self.wiring, self.gathering
+        ask, wiring, front = self.ask, self._middle, self.gathering
         runs = [
             *front.runs,
             self._interpolator(values.flatten(1)),

@@ -15,12 +15,13 @@ from itertools import count
 
 import torch
 
-from anyseq.base import UNIT_ROUNDOFF, Progress
+from anyseq.base import UNIT_ROUNDOFF, Progress, power_of_two_at_least
 from anyseq.construct import needs
 from anyseq.construct.ask import Ask, Construction
 from anyseq.construct.error import SUP, combine
 from anyseq.construct.fused_adaptive import HatTable
-from anyseq.construct.gadgets import Hats, Wiring, tournament
+from anyseq.construct.gadgets import Hats, HatWiring, tournament
+from anyseq.construct.gathering import Room
 from anyseq.construct.leaves import Leaves, refine
 from anyseq.construct.methods import gather
 from anyseq.construct.methods.gather import GatherRecipe
@@ -110,47 +111,92 @@ class AdaptiveRecipe(GatherRecipe):
         )
 
     def _rounding(self) -> float:
-        """As for the even grid of the smallest step, for |f| <= 1, with these differences.
+        """A bound for |computed T - T|, for the blocks and for the look-up; inputs are float64.
 
-        Values are at most 2, hats of one level add up to 1, so that sums of hats and values stay
-        below 2K, K the number of levels. s is off by `once` and `filled` as there, the hat by that
-        over its reach, which doubles from level to level: 3^D hats of each level that can be on,
-        with values of at most 2, make it 4 times that together; each hat rounds its product (2u),
-        and two sums (2K u each). The look-up sums K(D+1) products of total size 2K, with weights
-        right to 3u. So do the values themselves, made by it: they are not added up, since each
-        makes good for what those of lower levels are off.
+        For |f| <= 1: every pre-activation sums at most width+1 terms whose sizes add up to at most
+        (D+scratch+2)m, so it rounds by at most `once`. A form of round r uses scratch of the rounds
+        before on both sides: its error is at most 3^r times that. A node feature, at most 3m, is
+        filled while what was there is taken off: hidden+2 terms whose sizes add up to at most 9m.
+        So s is off, and the hat by that over its reach, which doubles from level to level. At most
+        3^D hats of each level, those within one reach of y along each axis, can be on, with values
+        of at most 2: together 4 times what s is off. Hats of one level add up to 1, so that sums
+        stay below 2K, K the number of levels; each hat rounds its product (2u) and two sums.
+
+        `_summable` moves f by at most 2^K 4K u. The look-up sums K(D+1) products of total size 2K,
+        with weights right to 3u. The selector rounds F + B once and back; the outputs of the other
+        n-1 tokens, F - B <= 0, may come out above 0 by what F is off, and are added.
+
+        For other f it is in proportion; below 2^-960 underflow would count, so take that.
         """
         axes, tokens, plan = self.ask.axes, self.ask.design.tokens, tournament(self.ask.axes)
-        wiring, levels = self.wiring, self._levels
-        once = (wiring.width + 2) * (axes + plan.scratch + 2) * self.steps * UNIT_ROUNDOFF
-        filled = (wiring.hidden + 2) * 9 * self.steps * UNIT_ROUNDOFF
+        wiring, levels = self._middle, self._levels
+        once = (wiring.width + 2) * (axes + plan.scratch + 2) * self.steps
+        filled = (wiring.hidden + 2) * 9 * self.steps
         hat = 2 * 3.0 ** (len(plan.rounds) + 1) * once + filled
-        looked = 2 * levels * (levels * (axes + 1) + 6) * UNIT_ROUNDOFF
-        sums = levels * (4 * levels + 4) * UNIT_ROUNDOFF
-        unit = tokens * (3.0**axes * (4 * hat + sums) + 2 * looked) + 8 * UNIT_ROUNDOFF
-        return max(self.ask.bound, 2.0**-960) * (unit + self._moved())
+        sums = 3.0**axes * (4 * hat + levels * (4 * levels + 4))
+        looked = 2 * levels * (levels * (axes + 1) + 6)
+        moved = 4 * levels * 2.0**levels
+        units = tokens * (sums + looked + moved) + 8
+        return max(self.ask.bound, 2.0**-960) * (units * UNIT_ROUNDOFF + self._moved())
 
     @cached_property
     def _hats(self) -> Hats:
         leaves = self.leaves
         return Hats(leaves.nodes, 2 ** (leaves.finest - leaves.node_levels))
 
-    @property
-    def _longest(self) -> int:
-        return self._hats.longest
+    @cached_property
+    def _middle(self) -> HatWiring:
+        """The chunk that needs the fewest parameters, and where everything lies.
 
-    def _middle(self, wiring: Wiring) -> int:
-        return self._hats.layers(wiring)
+        Features: input/output | positions | slots (D) | values (n·d_out) | scratch | nodes.
+        """
+        longest = int(power_of_two_at_least(self._hats.longest)).bit_length()
+        return min(
+            (self._hat_wiring(2**log_chunk) for log_chunk in range(longest)),
+            key=lambda wiring: self._shape(wiring).parameters,
+        )
+
+    def _hat_wiring(self, chunk: int) -> HatWiring:
+        ask, plan = self.ask, tournament(self.ask.axes)
+        slots_at = self._position_at + ask.design.tokens + ask.design.bos
+        values_at = slots_at + ask.axes
+        scratch_at = values_at + ask.entries
+        nodes_at = scratch_at + plan.scratch
+        hidden = max(4 * chunk, ask.entries, *map(len, plan.rounds))
+        return HatWiring(
+            axes=ask.axes,
+            steps=self.steps,
+            chunk=chunk,
+            layers=self._hats.layers(chunk, hidden),
+            hidden=hidden,
+            width=max(nodes_at + chunk, Room.least_width(ask.design, ask.features, slots_at)),
+            slots_at=slots_at,
+            values_at=values_at,
+            scratch_at=scratch_at,
+            nodes_at=nodes_at,
+        )
 
     def _interpolator(self, values: torch.Tensor) -> Layers:
-        return self._hats.add(values, self.wiring)
+        return self._hats.add(values, self._middle)
+
+    def _summable(self, values: torch.Tensor) -> torch.Tensor:
+        """f at the nodes, moved to the nearest multiples of a power of two, such that all that is
+        added up at a node of the finest grid is exact.
+
+        With f in units of 2^k, what hats of K levels give at a node, and so what multiplies a hat,
+        is in units of 2^(k-K+1), since each level halves at most once; divided by its reach, too.
+        Sums are below 2K times the largest value: to be at most 2^52 of these.
+        """
+        largest = power_of_two_at_least(max(float(values.abs().max()), 2.0**-960))
+        unit = largest * power_of_two_at_least(2 * self._levels) * 2.0 ** (self._levels - 53)
+        return (values / unit).round() * unit
 
     def build(self, target: Target, progress: Progress) -> Construction:
         ask, leaves = self.ask, self.leaves
         points = (leaves.nodes.double() / self.steps).view(-1, ask.design.tokens, ask.features)
         values = target(points, progress, "evaluate f at the nodes")
-        table = HatTable.through(leaves, values)
         largest = float(values.abs().max())
+        table = HatTable.through(leaves, self._summable(values))
         return Construction(
             table,
             lambda: self._model(table.values, largest),
