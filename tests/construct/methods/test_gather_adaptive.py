@@ -187,9 +187,12 @@ def test_a_local_feature_needs_five_times_fewer_nodes(norm: str, tol: float, tok
     design = aq.Design(tokens)
     made = aq.plan(design, 1, tol, norm=norm, budget=10**15, **local(SPIKE))
     (adaptive,) = (row for row in made.rows() if row["method"] == "gather")
-    same = aq.plan(design, 1, adaptive["error"], norm=norm, budget=10**15, **even(SPIKE, tokens))
+    same = aq.plan(
+        design, 1, adaptive["error"] * (1 + 1e-6), norm=norm, budget=10**15, **even(SPIKE, tokens)
+    )
     (uniform,) = (row for row in same.rows() if row["method"] == "gather")
-    assert uniform["error"] <= adaptive["error"] <= tol
+    assert uniform["error"] <= adaptive["error"] * (1 + 1e-6)
+    assert adaptive["error"] <= tol
     assert adaptive["cells"] * 5 <= uniform["cells"]
     assert adaptive["parameters"] * 2 <= uniform["parameters"]
 
