@@ -126,6 +126,11 @@ def test_a_large_exponent_does_not_overflow() -> None:
     assert leaves.error(200.0) <= 0.01
 
 
+def test_many_dimensions_are_refused_at_once() -> None:
+    with pytest.raises(CannotApproximate, match="too many corners in 64 dimensions"):
+        refine(Smoothness(1.0), 64, 1, 10.0, math.inf)
+
+
 def test_too_many_boxes_are_refused() -> None:
     with pytest.raises(CannotApproximate, match=r"it needs over .* boxes in 2 dimensions"):
         refine(Smoothness(1e6), 2, 1, 1e-3, math.inf)

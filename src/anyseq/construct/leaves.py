@@ -177,7 +177,9 @@ class Leaves:
 
 def refine(known: Smoothness, tokens: int, features: int, target: float, p: float) -> Leaves:
     """Leaves for an error of at most `target` in one entry, in L^p (sup norm: p = ∞)."""
-    leaves = Leaves.whole(known, tokens, features)
+    leaves, axes = Leaves.whole(known, tokens, features), tokens * features
+    if 2**axes > _MOST_CORNERS:
+        raise CannotApproximate(f"a box has too many corners in {axes} dimensions")
     while leaves.error(p) > target:
         shares = leaves.shares(target, p)
         if math.isinf(p):
@@ -185,10 +187,10 @@ def refine(known: Smoothness, tokens: int, features: int, target: float, p: floa
         else:
             rows = shares.argsort(descending=True)
             rows = rows[: int((shares >= shares.max() / 2).sum())]
-        if (len(leaves) + len(rows) * 2**leaves.axes) * 2**leaves.axes > _MOST_CORNERS:
+        if (len(leaves) + len(rows) * 2**axes) * 2**axes > _MOST_CORNERS:
             raise CannotApproximate(
-                f"cutting where the error is, it needs over {len(leaves):,} boxes in "
-                f"{leaves.axes} dimensions"
+                f"cutting where the error is, it needs over {len(leaves):,} boxes in {axes} "
+                "dimensions"
             )
         parts = leaves.cut(rows)
         if not math.isinf(p):

@@ -5,9 +5,10 @@ is looked at without the code that made it:
 
 1. The boxes fill the cube: sides are powers of two, corners multiples of them, no two boxes overlap
    and the volumes add up to 1.
-2. All corners of all boxes are nodes. So T f = f there, and on a box T is a mean of values of f
-   that no convex function tells from a worse one than interpolation with the box's side: the bound
-   of the box is that of a grid of its side, with its own constants.
+2. All corners of all boxes are nodes, so that T = f there. Then in a simplex of a box T is a mean
+   of values of f in that simplex, and the mean of a convex function is at most its interpolant with
+   the side of the box for a step (`anyseq.construct.leaves`): the bound of the box is that of a
+   grid of its side, with its own constants.
 3. The values at the corners of a box must not contradict its constants.
 """
 

@@ -219,6 +219,16 @@ def test_flat_bounds_give_the_even_grid() -> None:
         assert torch.equal(told.model.state_dict()[name], tensor)
 
 
+def test_other_methods_use_the_constant_of_the_cube() -> None:
+    bump = aq.functions["bump"]
+    told, plain = (
+        aq.approximate(bump, aq.Design(2), features=1, tol=0.5, norm="lp", method="yun", **known)
+        for known in (local(bump), even(bump, 2))
+    )
+    assert told.size == plain.size
+    assert told.error.upper == pytest.approx(plain.error.upper)
+
+
 def test_causal_designs_keep_the_even_grid() -> None:
     """A token does not know in which box the later ones put it."""
 
