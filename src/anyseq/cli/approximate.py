@@ -50,8 +50,8 @@ def approximate(
         L with |f(x)-f(y)| <= L max|x-y|; built-in functions know theirs. Without it, and without
         --curvature, the error is not proved.
     curvature
-        M, a bound for every second derivative along a unit vector; built-in functions without kinks
-        know theirs.
+        M, a bound for every second derivative along a unit vector, wherever no two entries of x are
+        equal; built-in functions know theirs.
     norm
         sup, lp, or mean (the mean absolute error over inputs and entries).
     p

@@ -45,8 +45,8 @@ def plan(
     bound
         The largest |f|.
     curvature
-        M, a bound for every second derivative along a unit vector; built-in functions without kinks
-        know theirs.
+        M, a bound for every second derivative along a unit vector, wherever no two entries of x are
+        equal; built-in functions know theirs.
     norm
         sup, lp, or mean (the mean absolute error over inputs and entries).
     p

@@ -75,7 +75,9 @@ def approximate(
         |f(x)-f(y)| <= Σ_k L_k max_j |x_jk - y_jk|; or a modulus of continuity, a nondecreasing
         function ω with |f(x)-f(y)| <= ω(max|x-y|).
     curvature: M, a bound for the second derivative of any entry of f along any unit vector (in the
-        Euclidean norm). Method "gather" then needs about the square root of the steps.
+        Euclidean norm), wherever no two entries of x are equal: f must be continuous, but may have
+        kinks at x_i = x_j, as sort and max have. Method "gather" then needs about the square root
+        of the steps.
         Either may be an `anyseq.Local`, which tells it box by box. Method "gather" then takes small
         cells only where the error asks for them, if that needs fewer parameters; all else uses the
         constant of the whole cube.

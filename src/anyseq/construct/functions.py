@@ -1,5 +1,5 @@
-"""Functions to try things on, each with its Lipschitz constant in the max norm, and why; and, where
-it has no kinks, with its curvature: a bound for the spectral norm of every entry's Hessian.
+"""Functions to try things on, each with its Lipschitz constant in the max norm, and why; and with
+its curvature: a bound for the spectral norm of every entry's Hessian where no two x are equal.
 
 x is (batch, tokens, features) in [0, 1]. Tokens are i = 1..n; max and sums over tokens are taken
 feature by feature unless said otherwise.
@@ -21,7 +21,7 @@ from anyseq.construct.target import Function
 class Example:
     """A function with proved constants for n tokens of d features.
 
-    curvature: None for functions with kinks.
+    curvature: None for functions with kinks elsewhere than at x_i = x_j.
     equivariant: permuting the tokens permutes the outputs.
     local_lipschitz, local_curvature: both box by box, for functions with a local feature.
     """
@@ -114,8 +114,16 @@ def gaussian(name: str, text: str, k: float, centre: float) -> Example:
 _OUTWARD = 1 + 2.0**-40  # more than float64 makes of a distance, a square and an exponential
 
 _ALL = (
-    # The k-th smallest of n numbers moves by no more than the numbers do.
-    Example("sort", "tokens in ascending order", _sort, lambda n, d: 1.0, False),
+    # The k-th smallest of n numbers moves by no more than the numbers do. While their order stays
+    # it is one and the same of them.
+    Example(
+        "sort",
+        "tokens in ascending order",
+        _sort,
+        lambda n, d: 1.0,
+        equivariant=False,
+        curvature=lambda n, d: 0.0,
+    ),
     Example(
         "reverse",
         "x_{n+1-i}",
@@ -124,7 +132,14 @@ _ALL = (
         equivariant=False,
         curvature=lambda n, d: 0.0,
     ),
-    Example("running-max", "max_{j<=i} x_j", lambda x: x.cummax(1).values, lambda n, d: 1.0, False),
+    Example(
+        "running-max",
+        "max_{j<=i} x_j",
+        lambda x: x.cummax(1).values,
+        lambda n, d: 1.0,
+        equivariant=False,
+        curvature=lambda n, d: 0.0,
+    ),
     Example(
         "prefix-mean",
         "mean_{j<=i} x_j",
@@ -133,13 +148,15 @@ _ALL = (
         equivariant=False,
         curvature=lambda n, d: 0.0,
     ),
-    # |ab - a'b'| <= |a - a'| + |b - b'| for numbers in [0, 1].
+    # |ab - a'b'| <= |a - a'| + |b - b'| for numbers in [0, 1]. While the order stays it is x_i x_j
+    # for one j: the Hessian has eigenvalues ±1, or 2 if j = i.
     Example(
         "times-max",
         "x_i max_j x_j",
         lambda x: x * x.amax(1, keepdim=True),
         lambda n, d: 2.0,
         True,
+        curvature=lambda n, d: 2.0,
     ),
     cosine(1),
     Example(

@@ -6,7 +6,8 @@ Every bound holds for each entry of f, with x of n tokens and d features, D = n�
     per feature    |f(x)-f(y)| <= Σ_k L_k max_j |x_jk - y_jk|    (so L = Σ_k L_k)
     modulus        |f(x)-f(y)| <= ω(max|x-y|), ω nondecreasing
     curvature      |second derivative along any unit vector (Euclidean)| <= M: the spectral norm of
-                   the Hessian; f need only be C^1 with an M-Lipschitz gradient
+                   the Hessian, wherever no two entries of x are equal; f must be continuous
+                   everywhere, there it need only be C^1 with an M-Lipschitz gradient
 
 **Interpolation** on the Kuhn triangulation of step δ. Let y_(1) >= ... >= y_(D) be the sorted
 fractions of x in its cube, y_(0) = 1, y_(D+1) = 0. Then x = Σ_k w_k v_k over the D+1 nodes of its
@@ -30,6 +31,11 @@ simplex, with w_k = y_(k) - y_(k+1) and max|x - v_k| = δ max(1 - y_(k), y_(k+1)
   (M/2) Σ_k w_k |x - v_k|² = (M/2) δ² Σ_i y_i (1 - y_i), since v_k has in axis i the upper node with
   weight y_i. That is at most D δ² M/8, attained by |x|²M/2 at the cube's centre. In L^p
   (Minkowski, ∫ (y(1-y))^p dy = B(p+1, p+1)) it is at most (M/2) δ² D B(p+1, p+1)^(1/p).
+  Kinks where two entries are equal do no harm, as in sort or max: inside a simplex there are none.
+  Its points have fractions in one order, without ties, in one cube: in x_i - x_j = δ(b_i - b_j +
+  y_i - y_j) either b_i = b_j and y_i ≠ y_j, or |b_i - b_j| >= 1 > |y_i - y_j|. From x inside, the
+  way to v_k stays inside up to its end, so Taylor holds along it, and at the end by continuity; for
+  x on the boundary the error is a limit of errors inside.
 
 **Off centre**: f against its value at the centre of a cell of side δ. R = max|x - centre|/(δ/2) has
 P(R <= r) = r^D, so (E R^p)^(1/p) = (D/(D+p))^(1/p); per feature the same with n, by Minkowski; with
@@ -115,7 +121,8 @@ class Smoothness:
 
             2^k bound;    for k >= 1 2^(k-1) times what f changes in a step;
             for k >= 2 2^(k-2) M δ², if two of the g_i above 0 differ: the square of sides g_i-1
-            to g_i and g_j-1 to g_j meets x_i = x_j in a corner at most.
+            to g_i and g_j-1 to g_j meets x_i = x_j in a corner at most, and x_i = x_l in a side;
+            if x_l = x_k all over it, move one of them a little: f is continuous.
 
         All g_i above 0 are equal at C(D,k) m nodes. The sums over k are binomial. The margin is for
         the rounding of f itself.
