@@ -1,15 +1,16 @@
 """Adaptive grids: dyadic boxes that are small only where the error asks for it.
 
-The cube is cut in 2^D halves-of-sides, again and again; the boxes that are cut no further are the
-*leaves*. The *nodes* are all corners of leaves. The level of a node is the first l at which it is a
-multiple of 2^-l, but at least that of the largest leaf. With hat_v the hat of v in the Kuhn grid of
-its level (see `anyseq.construct.gadgets.interpolator`),
+The cube is cut into 2^D boxes of half its side, and each of those again where need be; the boxes
+that are cut no further are the *leaves*, of level l if their side is 2^-l. The *nodes* are all
+corners of leaves. The level of a node is the first l at which it is a multiple of 2^-l, but at
+least that of the largest leaf. With hat_v the hat of v in the Kuhn grid of its level (see
+`anyseq.construct.gadgets.hats`),
 
     T = Σ_v s_v hat_v,    s_v = f(v) - Σ_(u of lower level) s_u hat_u(v),
 
-so T(v) = f(v) at every node: hats of v's level and above are 0 at v, but its own. A node of the
-grid of level l that is none of T, u, is the middle of an edge [a, b] of the grid of level l-1, and
-the hats up to level l give it the mean of what they give a and b.
+so T(v) = f(v) at every node: hats of v's level and above are 0 at v, but its own. A new point u of
+the grid of level l, one that is not in the grid of level l-1, is the middle of an edge [a, b] of
+that. If u is no node then the hats up to level l give it the mean of what they give a and b.
 
 **Error.** On a leaf of level l, T is as good as if all leaves were of that level: let S be a
 simplex of that level in the leaf, I the interpolation of step δ = 2^-l, and x in S. Then
@@ -17,10 +18,11 @@ T f(x) = Σ λ_v f(v), where the v are nodes in S, λ >= 0, Σ λ_v = 1 and, for
 
     Σ λ_v q(v) <= (I q)(x).
 
-For hats up to level l this is I itself, since all corners of S are nodes. A further level replaces
-what was there by its interpolant on finer simplices, with values at the middles of edges [a, b]
-either kept, or set to f. All of [a, b] lies in S (an edge with an inner point in a face of S lies
-in it); q at the middle is at most (I q) there. So both hold again.
+For hats up to level l this is I itself, since all corners of S are nodes. The hats of the next
+level make of that the interpolant on finer simplices, with the same values at the corners of the
+coarser ones, and at the middle u of an edge [a, b] either the same, the mean, or, if u is a node,
+f(u). All of [a, b] lies in S (an edge with an inner point in a face of S lies in that face), and
+q(u) <= (I q)(u), so that all of this holds again; and so on.
 
 Now |f(x) - T f(x)| <= L Σ λ_v max|x - v|, and the distance to x is convex: it is at most what
 `anyseq.construct.smooth` says of I. By Taylor at x (Σ λ_v v = x, since q = ± a coordinate are
