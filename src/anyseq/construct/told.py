@@ -14,7 +14,7 @@ import torch
 
 from anyseq.base import EXACT_BITS
 from anyseq.construct.contextual import Contextual
-from anyseq.construct.fused import CellTable, Fused, KuhnTable
+from anyseq.construct.fused import CellTable, Fused, KuhnTable, scale_of
 from anyseq.construct.stages import WHOLE
 
 
@@ -57,11 +57,12 @@ def _kuhn(fused: KuhnTable, x: torch.Tensor) -> Told:
         if weight > 0
     )
     y = fused(x[None])[0]
+    others = 1 - torch.eye(tokens, dtype=torch.float64).repeat_interleave(y.shape[1], dim=1)
     cube = " x ".join(f"[{c / steps:g}, {(c + 1) / steps:g}]" for c in corner[0].tolist())
     return Told(
         expected={
             "gather": x.flatten().expand(tokens, -1),
-            "interpolate": y.flatten().expand(tokens, -1),
+            "interpolate": y.flatten() / scale_of(fused.values) - 2 * others,
             "select": y,
             "idle": y,
         },
