@@ -14,7 +14,7 @@ import torch
 
 from anyseq.base import EXACT_BITS
 from anyseq.construct.contextual import Contextual
-from anyseq.construct.fused import CellTable, Fused, KuhnTable
+from anyseq.construct.fused import CellTable, Fused, KuhnTable, scale_of
 from anyseq.construct.fused_adaptive import HatTable
 from anyseq.construct.lattice import strides
 from anyseq.construct.stages import WHOLE
@@ -58,8 +58,10 @@ def _kuhn(fused: KuhnTable, x: torch.Tensor) -> Told:
         if weight > 0
     )
     y = fused(x[None])[0]
+    others = 1 - torch.eye(len(x), dtype=torch.float64).repeat_interleave(y.shape[1], dim=1)
+    apart = y.flatten() / scale_of(fused.values) - 2 * others
     cube = " x ".join(f"[{c / steps:g}, {(c + 1) / steps:g}]" for c in corner[0].tolist())
-    return _interpolated(x, y, f"x lies in the cube {cube}", nodes)
+    return _interpolated(x, y, apart, f"x lies in the cube {cube}", nodes)
 
 
 @told.register
@@ -80,16 +82,19 @@ def _hats(fused: HatTable, x: torch.Tensor) -> Told:
         f"x lies in the box {box}, one of {len(low):,}; the values of its nodes are what f is more "
         "there than the hats of larger reach give"
     )
-    return _interpolated(x, fused(x[None])[0], note, nodes)
+    y = fused(x[None])[0]
+    return _interpolated(x, y, y.flatten().expand(len(x), -1), note, nodes)
 
 
-def _interpolated(x: torch.Tensor, y: torch.Tensor, note: str, nodes: tuple[Node, ...]) -> Told:
-    """What method "gather" does stage by stage, if T(x) = y."""
-    tokens = len(x)
+def _interpolated(
+    x: torch.Tensor, y: torch.Tensor, values: torch.Tensor, note: str, nodes: tuple[Node, ...]
+) -> Told:
+    """What method "gather" does stage by stage, if T(x) = y; values: what each token holds of it
+    before it selects its own."""
     return Told(
         expected={
-            "gather": x.flatten().expand(tokens, -1),
-            "interpolate": y.flatten().expand(tokens, -1),
+            "gather": x.flatten().expand(len(x), -1),
+            "interpolate": values,
             "select": y,
             "idle": y,
         },

@@ -26,7 +26,7 @@ import numpy as np
 import torch
 
 from anyseq.construct.claim import Claim
-from anyseq.construct.verify_front import Front, Layout, keeps_signs
+from anyseq.construct.verify_front import Front, keeps_signs
 from anyseq.construct.verify_terms import Disagreement
 from anyseq.nn import Stack
 
@@ -85,7 +85,7 @@ def agrees(
     """The network is affine on the simplices of the grid and has these values (nodes, tokens,
     out_features) at its nodes; and the weights of the values, those of one entry added up."""
     nodes = grid.nodes
-    found, weight = _remaining(claim, net, Layout.of(claim, network), front, grid.corners)
+    found, weight = _remaining(claim, net, front, grid.corners)
     apart = np.abs(found - values).reshape(len(nodes), -1).max(1)
     if apart.max() > 64 * _UNIT * max(1e-300, float(np.abs(values).max())) * claim.tokens:
         node = nodes[int(apart.argmax())]
@@ -129,38 +129,36 @@ def _numbers(claim: Claim, corners: np.ndarray) -> np.ndarray:
 
 
 def _remaining(
-    claim: Claim, net: Weights, layout: Layout, front: Front, corners: np.ndarray
+    claim: Claim, net: Weights, front: Front, corners: np.ndarray
 ) -> tuple[np.ndarray, float]:
     """(nodes, tokens, out_features): the output, after a look at the signs of all units; and the
-    weights of the values, those of one entry added up.
+    weights of a value and its biases, added up.
 
-    Outputs and places are the token's own, and no layer but the last may read or write them.
+    Features that real numbers go into are values; no layer but the last may read them after that.
     """
     halves = net["halves"][front.layers :]
     rows = halves[halves[:, 1] >= 0, 1].tolist()
     if (halves[:, 0] >= 0).any() or rows != list(range(rows[0], len(net["up_bias"]))):
         raise Disagreement("expected nothing but feed-forward layers once slots are filled")
     middle = slice(rows[0], -1)
-    down, bias = net["down_weight"][middle], net["down_bias"][middle]
-    own = np.arange(down.shape[1]) < layout.slots_at
-    real = (_not_small_whole(down)).any((0, 2)) | _not_small_whole(bias).any(0)
-    written = real | down.any((0, 2)) | bias.any(0)
-    if net["up_weight"][middle][:, :, own | real].any() or (own & written).any():
-        raise Disagreement("a layer before the last reads or writes what it must not")
+    downs, biases = net["down_weight"][middle], net["down_bias"][middle]
+    turns = _not_small_whole(downs).any(2) | _not_small_whole(biases)
+    real = turns.any(0)
     for name in ("up_weight", "up_bias"):
         if _not_small_whole(net[name][middle]).any():
             raise Disagreement(f"{name}: a weight that interpolates is not a small whole number")
-    state = front.states
+    state = front.states.copy()
     if (state * claim.steps % 1).any():
         raise Disagreement("at a node, a number is no multiple of δ")
-    alike = not (state[:, :, ~own] != state[:, :1, ~own]).any()
-    state = state[:, :1].copy() if alike else state.copy()
-    weighs = np.concatenate([down.transpose(1, 0, 2).reshape(len(own), -1), bias.T], axis=1)[real]
-    unit, summed = _common_unit(weighs), np.zeros((*state.shape[:2], int(real.sum())))
-    for layer in rows[:-1]:
+    weighs = np.concatenate([*downs[:, real].transpose(0, 2, 1), biases[:, real]]).T
+    unit, summed = min(1.0, _common_unit(weighs)), np.abs(state[..., real])
+    spoilt = np.zeros_like(real)
+    for layer, turn in zip(rows[:-1], turns, strict=True):
         # whole multiples of multiples of δ are such again: below 2^53 δ nothing rounds
         up, down = net["up_weight"][layer], net["down_weight"][layer]
-        if np.abs(state[..., ~real]).max(initial=1.0) * np.abs(up).sum() > 2.0**50 / claim.steps:
+        if up[:, spoilt].any():
+            raise Disagreement(f"feed-forward layer {layer}: it reads values")
+        if np.abs(state[..., ~spoilt]).max(initial=1.0) * np.abs(up).sum() > 2.0**50 / claim.steps:
             raise Disagreement(f"feed-forward layer {layer}: a sum too large to be exact")
         pre = state @ up.T + net["up_bias"][layer]
         for token in range(pre.shape[1]):
@@ -170,16 +168,18 @@ def _remaining(
             raise Disagreement(f"feed-forward layer {layer}: values get what is not whole at nodes")
         summed += hidden @ np.abs(down[real]).T + np.abs(shift[real])
         state += hidden @ down.T + shift
-    if summed.max(initial=0.0) > 2.0**52 * unit:
+        spoilt = spoilt | turn
+    if summed.max(initial=0.0) > 2.0**53 * unit:
         raise Disagreement("values: a sum is too large for float64 to be exact at the nodes")
-    state = np.where(own, front.states, state)
     weight, shift = net["up_weight"][-1], net["up_bias"][-1]
     pre = state @ weight.T + shift
     slack = 64 * _UNIT * float((np.abs(state) @ np.abs(weight).T + np.abs(shift)).max())
     for token in range(claim.tokens):
         keeps_signs(pre[:, token], corners, slack, rows[-1])
     out = state + np.maximum(pre, 0.0) @ net["down_weight"][-1].T + net["down_bias"][-1]
-    return np.asarray(out[..., : claim.out_features]), float(np.abs(weighs).sum(1).max(initial=0.0))
+    scale = float(np.abs(net["down_weight"][-1]).max())
+    total = float(np.abs(weighs).sum(1).max(initial=0.0))
+    return np.asarray(out[..., : claim.out_features]), scale * total
 
 
 def _common_unit(numbers: np.ndarray) -> float:
@@ -206,19 +206,20 @@ def _variation(claim: Claim, values: np.ndarray) -> float:
 def _rounding(claim: Claim, network: Stack, front: Front, weight: float, variation: float) -> float:
     """What float64 may add to one entry, in blocks or look-up, and what was done to the table.
 
-    weight: what the weights of a value feature add up to, in absolute value. Pre-activations sum
+    weight: what the weights and biases of a value add up to, in absolute value. Pre-activations sum
     width+1 products and a bias of sizes up to 2m+2 together. From fibre to fibre, along each axis,
     scratch takes three of them and a sum of hidden+2 numbers of sizes up to 2m+4. Values take ReLUs
-    of at most m+1, hidden+2 at a time, and hold at most 2^D (m+2) times the bound meanwhile. The
-    values at the nodes were moved so that they can be summed, to multiples of 2^-50 (m+1) Σ|∇f| at
-    most. The selector lets through what is off in the others' outputs. Slots that are off move a
-    function that rises by at most 2 in a step along each axis.
+    of at most m+1, hidden+2 at a time, and hold at most 2^D (m+6) times twice the bound meanwhile.
+    The values at the nodes were moved so that they can be summed, to multiples of 2^-50 (2m+2+3D)
+    Σ|∇f| at most. The selector lets through what is off in the others' outputs. Slots that are off
+    move a function that rises by at most 2 in a step along each axis.
     """
     axes, shape, steps = claim.tokens * claim.features, network.shape, claim.steps
     bound = max(claim.bound, 2.0**-960)
     layers = int((network.get_buffer("halves")[front.layers :, 1] >= 0).sum()) - 1
     scratch = 3 * (shape.width + 2) * (2 * steps + 2) + (shape.hidden + 2) * (2 * steps + 4)
     sums = weight * (axes * scratch + (shape.hidden + 2) * (steps + 1))
-    sums += layers * 2**axes * (steps + 2) * bound
-    units = claim.tokens * sums + 4 * (steps + 1) * variation + (3 * axes + 14) * bound
+    sums += 2 * layers * 2**axes * (steps + 6) * bound
+    moved = 4 * (2 * steps + 2 + 3 * axes) * variation
+    units = claim.tokens * sums + moved + (6 * axes + 28) * bound
     return float(units * _UNIT + bound * 2 * axes * steps * front.off)

@@ -33,7 +33,7 @@ def wiring(axes: int, steps: int, cuts: int, values: int) -> Wiring:
         width=axes + values + axes - 1,
         slots_at=0,
         values_at=axes,
-        scratch_at=axes + values,
+        scratch=tuple(range(axes + values, axes + values + axes - 1)),
     )
 
 
@@ -57,7 +57,8 @@ def test_the_layers_are_the_formula(sizes: tuple[int, int], cuts: int, seed: int
         out[:, axes : axes + 2], by_hats(x, values, steps), rtol=0, atol=1e-12
     )
     torch.testing.assert_close(out[:, :axes], x, rtol=0, atol=0)
-    assert (out[:, axes + 2 :].abs() <= 1e-15).all(), "scratch is cleared"
+    assert (out[:, axes + 2 : axes + 4] == 0).all(), "the first two of scratch are cleared exactly"
+    assert (out[:, axes + 4 :].abs() <= 1e-15).all()
 
 
 @given(st.sampled_from(SIZES), st.sampled_from([1, 2]), st.integers(0, 50))

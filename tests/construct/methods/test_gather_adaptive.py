@@ -25,8 +25,9 @@ from anyseq.construct.verify_hats import exact_hats
 from anyseq.nn import Stack
 
 SPIKE = aq.functions["spike"]
+WAVES = aq.Design(2, position=aq.Sinusoidal())
 NEEDLE = gaussian("needle", "exp(-20000 |x - 1/3|²)", 20000.0, 1 / 3)
-BLOB = gaussian("blob", "exp(-40 |x - 0.9|²)", 40.0, 0.9)
+BLOB = gaussian("blob", "exp(-100 |x - 1|²)", 100.0, 1.0)
 
 
 def local(example: Example) -> dict[str, Any]:
@@ -71,17 +72,17 @@ def build(
 
 
 RESULTS: dict[str, tuple[Function, Approximation]] = {
-    "spike, sup": (SPIKE, build(SPIKE, aq.Design(2), 0.1, **local(SPIKE))),
+    "spike, sup": (SPIKE, build(SPIKE, aq.Design(2), 0.05, **local(SPIKE))),
     "spike, lp": (SPIKE, build(SPIKE, aq.Design(2), 0.05, "lp", **local(SPIKE))),
     "spike, mean": (SPIKE, build(SPIKE, aq.Design(2), 0.02, "mean", **local(SPIKE))),
     "one axis": (NEEDLE, build(NEEDLE, aq.Design(1), 0.05, **local(NEEDLE))),
-    "three axes": (BLOB, build(BLOB, aq.Design(3), 0.3, **local(BLOB))),
-    "two features": (SPIKE, build(SPIKE, aq.Design(1), 0.2, features=2, **local(SPIKE))),
-    "window": (SPIKE, build(SPIKE, aq.Design(2, aq.Window(1), bos=True), 0.2, **local(SPIKE))),
-    "sinusoidal": (
+    "three axes": (BLOB, build(BLOB, aq.Design(3), 0.4, **local(BLOB))),
+    "two features": (SPIKE, build(SPIKE, aq.Design(1), 0.1, "lp", 2, **local(SPIKE))),
+    "window": (
         SPIKE,
-        build(SPIKE, aq.Design(2, position=aq.Sinusoidal()), 0.2, **local(SPIKE)),
+        build(SPIKE, aq.Design(2, aq.Window(1), bos=True), 0.1, "lp", **local(SPIKE)),
     ),
+    "sinusoidal": (SPIKE, build(SPIKE, WAVES, 0.1, "lp", **local(SPIKE))),
     "hut": (hut, build(hut, aq.Design(2), 0.1, lipschitz=aq.Local(cone))),
     "bent": (bent, build(bent, aq.Design(1), 0.01, curvature=aq.Local(elbow))),
 }
@@ -164,7 +165,7 @@ def test_rounding_stays_within_its_term(name: str) -> None:
     assert rounding < 1e-7
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(st.floats(0.0, 1.0), st.floats(2, 300), st.sampled_from(["sup", "lp"]), st.integers(1, 2))
 def test_attacks_do_not_exceed_what_is_proved(
     centre: float, k: float, norm: str, tokens: int
@@ -194,16 +195,16 @@ def test_a_local_feature_needs_five_times_fewer_nodes(norm: str, tol: float, tok
     assert uniform["error"] <= adaptive["error"] * (1 + 1e-6)
     assert adaptive["error"] <= tol
     assert adaptive["cells"] * 5 <= uniform["cells"]
-    assert adaptive["parameters"] * 2 <= uniform["parameters"]
+    assert adaptive["parameters"] < uniform["parameters"]
 
 
 def test_the_plan_knows_what_is_built() -> None:
     _, result = RESULTS["spike, sup"]
-    made = aq.plan(aq.Design(2), 1, 0.1, **local(SPIKE))
+    made = aq.plan(aq.Design(2), 1, 0.05, **local(SPIKE))
     (row,) = (row for row in made.rows() if row["method"] == "gather")
     assert row["cells"] == result.facts.cells == len(result.fused.tensors()["keys"])
     assert row["parameters"] == result.size.parameters
-    assert f"adaptive: {row['cells']:,} nodes of levels 1 to 5, uniform would need 1,089" in str(
+    assert f"adaptive: {row['cells']:,} nodes of levels 1 to 6, uniform would need 4,225" in str(
         made
     )
 
@@ -256,7 +257,7 @@ def test_certificates_hold(name: str) -> None:
     found = result.certificate.verify()
     assert found, found
     network = next(check for check in found.checks if check.name == "network")
-    assert ("SAMPLED" in network.why) == (name == "three axes")  # 24,576 simplices
+    assert "SAMPLED" not in network.why
     assert all(check.passed for check in found.checks if check.name != "balls")
 
 
@@ -284,7 +285,7 @@ def look_again(result: Approximation, **changed: Any) -> Verification:
 
 
 def test_planted_faults_are_found() -> None:
-    _, result = RESULTS["spike, sup"]
+    _, result = RESULTS["spike, lp"]
     assert look_again(result)
     table, claim = result.fused.tensors(), certified(result)
 
@@ -333,7 +334,9 @@ def test_it_is_explained() -> None:
     assert made.apart <= 1e-9
     total = sum(node.weight * node.value for node in made.nodes)
     assert torch.allclose(torch.as_tensor(total), result(x[None])[0], rtol=0, atol=1e-12)
-    assert "x lies in the box [0.34375, 0.375] x [0.28125, 0.3125]" in " ".join(str(made).split())
+    assert "x lies in the box [0.34375, 0.359375] x [0.296875, 0.3125]" in " ".join(
+        str(made).split()
+    )
     assert (made.y - f(x[None])[0]).abs().max() <= result.facts.tol
 
 

@@ -33,6 +33,7 @@ from anyseq.construct.gadgets.quantise import (
 from anyseq.construct.gadgets.rescale import rescale, rescaled
 from anyseq.construct.gadgets.router import route
 from anyseq.construct.gadgets.selector import select
+from anyseq.construct.gadgets.set_apart import keep_own, set_apart
 from anyseq.construct.gadgets.shift import all_max_shift, global_shift, selective_shifts
 from anyseq.construct.gadgets.tournament import tournament
 from anyseq.construct.gadgets.units import Units
@@ -63,6 +64,7 @@ __all__ = [
     "idle",
     "interpolate",
     "into_colours",
+    "keep_own",
     "least_hidden",
     "mixed_differences",
     "narrowest_ramp",
@@ -75,6 +77,7 @@ __all__ = [
     "select",
     "select_clipped",
     "selective_shifts",
+    "set_apart",
     "settle",
     "settle_layers",
     "summable",

@@ -1,7 +1,7 @@
 """Gathering: after it every token knows its position and holds the sequence, in any design that
 can (docs/theorems.md, Theorem 5.1)."""
 
-from anyseq.construct.gathering.gather import SLOT_ROUNDING, Gathering, gather
+from anyseq.construct.gathering.gather import SLOT_ROUNDING, Gathering, gather, least_width
 from anyseq.construct.gathering.room import Room
 
-__all__ = ["SLOT_ROUNDING", "Gathering", "Room", "gather"]
+__all__ = ["SLOT_ROUNDING", "Gathering", "Room", "gather", "least_width"]

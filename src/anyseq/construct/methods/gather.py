@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import torch
 
@@ -23,9 +23,16 @@ from anyseq.base import UNIT_ROUNDOFF, Progress, power_of_two_at_least
 from anyseq.construct import needs
 from anyseq.construct.ask import Ask, Construction
 from anyseq.construct.error import ROUNDING, SUP, Term, combine
-from anyseq.construct.fused import KuhnTable
-from anyseq.construct.gadgets import Wiring, interpolate, least_hidden, select, summable
-from anyseq.construct.gathering import SLOT_ROUNDING, Gathering, Room, gather
+from anyseq.construct.fused import KuhnTable, scale_of
+from anyseq.construct.gadgets import (
+    Wiring,
+    interpolate,
+    keep_own,
+    least_hidden,
+    set_apart,
+    summable,
+)
+from anyseq.construct.gathering import SLOT_ROUNDING, Gathering, Room, gather, least_width
 from anyseq.construct.lattice import lattice, strides
 from anyseq.construct.smooth import Bound
 from anyseq.construct.stages import Reading, Stage
@@ -104,6 +111,12 @@ class GatherRecipe:
     notes: tuple[str, ...] = ()
     exceptional: float = 0.0
 
+    values_label: ClassVar[str] = "values, scaled, others' less 2"
+    adds: ClassVar[str] = (
+        "Every token adds up f from node to node, as far as x has come: at the nodes around x, "
+        "with their weights."
+    )
+
     @property
     def steps(self) -> int:
         """m = 1/δ."""
@@ -143,29 +156,30 @@ class GatherRecipe:
         most 2m+2: they round by at most `once`. e_i is filled while what was there leaves, hidden+2
         terms of sizes up to 2m+4 together: by this, two pre-activations and the one that leaves ν
         is off by at most `filled` more with each axis (it is no steeper than 1 in what it was
-        before). So ReLUs are off by D times that; their weights add up to at most 2V.
+        before). So ReLUs are off by D times that. Their weights and the biases add up to (2D+1)V,
+        see `summable`, and to 2n+2 where values are set apart, times B <= 2|f|.
 
-        Values: a layer adds hidden terms; all terms of all layers have sizes of at most 2(m+1)V.
-        What is summed so far, up to some node in lexicographic order, is bounded: nodes up to there
-        and within a box make D boxes at most, whose ∇f add up to at most 2^D values of f in all,
-        and ReLU(t-c) adds that up over c, at most m+2 times.
+        Values: a layer adds hidden terms; a ReLU is at most m+1. What is summed so far, up to some
+        node in lexicographic order, is bounded: nodes up to there and within a box make D boxes at
+        most, whose ∇f add up to at most 2^D values of f in all, and ReLU(t-c) adds that up over c,
+        at most m+2 times.
 
-        `summable` moves values by at most 2^-51 (m+1)V. The selector rounds F + B once and back;
-        the outputs of the other n-1 tokens, F - B <= 0, may come out above 0 by what F is off, and
-        are added. The look-up rounds D+1 weights, products and sums. Below 2^-960 underflow would
-        count, so take that.
+        `summable` moves values by at most 2^-51 (2m+2+3D)V. The selector rounds F + 1 once and
+        back; the outputs of the other n-1 tokens, F - 1 <= 0, may come out above 0 by what F is
+        off, and are added. The look-up rounds D+1 weights, products and sums. Below 2^-960
+        underflow would count, so take that.
         """
-        ask, wiring, steps = self.ask, self.wiring, self.steps
-        bound = max(ask.bound, 2.0**-960)
-        varies = ask.smoothness.variation(ask.axes, steps, bound)
-        varies *= 1 + 2.0**-50 * (steps + 1) * (2 * steps + 2) ** ask.axes  # once moved
+        ask, wiring, steps, axes = self.ask, self.wiring, self.steps, self.ask.axes
+        bound, tokens = max(ask.bound, 2.0**-960), ask.design.tokens
+        varies = ask.smoothness.variation(axes, steps, bound)
+        varies *= 1 + 2.0**-48 * (steps + 1) * (2 * steps + 2) ** axes  # once moved
+        weight = (2 * axes + 1) * varies + 8 * tokens * bound
         once = (wiring.width + 2) * (2 * steps + 2)
         filled = 3 * once + (wiring.hidden + 2) * (2 * steps + 4)
-        relus = 2 * varies * ask.axes * filled
-        sums = (wiring.hidden + 2) * 2 * (steps + 1) * varies
-        sums += wiring.layers * 2**ask.axes * (steps + 2) * bound
-        moved = 4 * (steps + 1) * varies
-        units = ask.design.tokens * (relus + sums) + moved + (3 * ask.axes + 14) * bound
+        sums = weight * (axes * filled + (wiring.hidden + 2) * (steps + 1))
+        sums += wiring.layers * 2 ** (axes + 1) * (steps + 6) * bound
+        moved = 4 * (2 * steps + 2 + 3 * axes) * varies
+        units = tokens * sums + moved + (6 * axes + 28) * bound
         return float(units * UNIT_ROUNDOFF + bound * self._moved())
 
     def _moved(self) -> float:
@@ -179,7 +193,9 @@ class GatherRecipe:
     def wiring(self) -> Wiring:
         """As many layers per fibre as make the fewest parameters, and where everything lies.
 
-        Features: input/output | positions | slots (D) | values (n·d_out) | scratch (D-1).
+        Features: input/output | positions | slots (D) | more. Values take the place of positions if
+        that is enough, else they follow the slots. Scratch takes what else is free, two features of
+        the output first: more of them would not be left exactly 0.
         """
         longest = int(power_of_two_at_least(self.steps + 1)).bit_length()
         return min(
@@ -189,28 +205,33 @@ class GatherRecipe:
 
     def _wiring(self, cuts: int) -> Wiring:
         ask = self.ask
-        slots_at = self._position_at + ask.design.tokens + ask.design.bos
-        values_at = slots_at + ask.axes
-        scratch_at = values_at + ask.entries
-        least = Room.least_width(ask.design, ask.features, slots_at)
+        places_at, places = self._position_at, ask.design.tokens + ask.design.bos
+        slots_at = places_at + places
+        end = slots_at + ask.axes
+        values_at = places_at if ask.entries <= places else end
+        end = max(end, values_at + ask.entries)
+        free = [
+            *range(min(places_at, 2)),
+            *(at for at in range(places_at, slots_at) if not 0 <= at - values_at < ask.entries),
+            *range(end, end + ask.axes),
+        ]
+        scratch = tuple(free[: ask.axes - 1])
+        least = least_width(ask.design, ask.features, slots_at, self.wanted)
         return Wiring(
             axes=ask.axes,
             steps=self.steps,
             cuts=cuts,
             hidden=max(least_hidden(ask.axes, self.steps, cuts), ask.entries),
-            width=max(scratch_at + ask.axes - 1, least),
+            width=max(end, 1 + max(scratch, default=0), least),
             slots_at=slots_at,
             values_at=values_at,
-            scratch_at=scratch_at,
+            scratch=scratch,
+            spare=ask.design.tokens - 1,
         )
 
     @property
     def _middle(self) -> Middle:
         return self.wiring
-
-    def _interpolator(self, values: torch.Tensor) -> Layers:
-        """The layers between; values (nodes, entries)."""
-        return interpolate(values, self.wiring)
 
     @property
     def _position_at(self) -> int:
@@ -280,36 +301,30 @@ class GatherRecipe:
         reads, outputs = "sequence up to itself" if causal else "whole sequence", ask.out_features
         result = Reading("T", 0, outputs)
         slots = Reading("slots", wiring.slots_at, ask.axes, past=ask.features * causal)
-        values = Reading(
-            "values of all tokens", wiring.values_at, ask.entries, past=outputs * causal
-        )
+        values = Reading(self.values_label, wiring.values_at, ask.entries, past=outputs * causal)
         gathers = f"Every token comes to know its position, and to hold the {reads} in its slots."
-        adds = (
-            "Every token adds up f from node to node, as far as x has come: at the nodes around x, "
-            "with their weights."
-        )
         stages = (
             Stage("gather", front, gathers, slots),
-            Stage("interpolate", middle, adds, values),
+            Stage("interpolate", middle, self.adds, values),
             Stage("select", 1, "Every token keeps its own values.", result),
         )
         rest = Stage("idle", idle, "The design is deeper than the network needs to be.", result)
         return (*stages, rest) if idle else stages
 
+    def _behind(self, values: torch.Tensor, largest: float) -> list[Layers]:
+        """What follows the gathering, for values (nodes, tokens, out_features); largest: of |f|."""
+        ask, wiring = self.ask, self.wiring
+        scale, tokens = scale_of(values), ask.design.tokens
+        outputs = {"out_features": ask.out_features, "values_at": wiring.values_at}
+        middle = interpolate(values.flatten(1) / scale, wiring)
+        assert middle.feedforward is not None
+        position_at = self._position_at + ask.design.bos
+        set_apart(middle.feedforward, tokens=tokens, position_at=position_at, **outputs)
+        return [middle, keep_own(tokens=tokens, width=wiring.width, scale=scale, **outputs)]
+
     def _model(self, values: torch.Tensor, largest: float) -> Stack:
-        ask, wiring, front = self.ask, self._middle, self.gathering
-        runs = [
-            *front.runs,
-            self._interpolator(values.flatten(1)),
-            select(
-                tokens=ask.design.tokens,
-                out_features=ask.out_features,
-                width=wiring.width,
-                position_at=self._position_at + ask.design.bos,
-                values_at=wiring.values_at,
-                bound=power_of_two_at_least(largest) if largest else 1.0,
-            ),
-        ]
+        ask, front = self.ask, self.gathering
+        runs = [*front.runs, *self._behind(values, largest)]
         runs.append(Layers(idle=self.shape.layers - sum(map(len, runs))))
         return Stack.of(
             ask.design,

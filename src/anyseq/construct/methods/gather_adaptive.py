@@ -12,6 +12,7 @@ import math
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import count
+from typing import ClassVar
 
 import torch
 
@@ -20,8 +21,8 @@ from anyseq.construct import needs
 from anyseq.construct.ask import Ask, Construction
 from anyseq.construct.error import SUP, combine
 from anyseq.construct.fused_adaptive import HatTable
-from anyseq.construct.gadgets import Hats, HatWiring, tournament
-from anyseq.construct.gathering import Room
+from anyseq.construct.gadgets import Hats, HatWiring, select, tournament
+from anyseq.construct.gathering import least_width
 from anyseq.construct.leaves import Leaves, refine
 from anyseq.construct.methods import gather
 from anyseq.construct.methods.gather import GatherRecipe
@@ -92,6 +93,11 @@ class AdaptiveRecipe(GatherRecipe):
     """The network for one set of leaves; log_steps is the level of the smallest."""
 
     leaves: Leaves = field(kw_only=True)
+
+    values_label: ClassVar[str] = "values of all tokens"
+    adds: ClassVar[str] = (
+        "Every token adds up the values at the nodes around x, of every level, with their weights."
+    )
 
     @property
     def cells(self) -> int:
@@ -169,15 +175,26 @@ class AdaptiveRecipe(GatherRecipe):
             chunk=chunk,
             layers=self._hats.layers(chunk, hidden),
             hidden=hidden,
-            width=max(nodes_at + chunk, Room.least_width(ask.design, ask.features, slots_at)),
+            width=max(
+                nodes_at + chunk, least_width(ask.design, ask.features, slots_at, self.wanted)
+            ),
             slots_at=slots_at,
             values_at=values_at,
             scratch_at=scratch_at,
             nodes_at=nodes_at,
         )
 
-    def _interpolator(self, values: torch.Tensor) -> Layers:
-        return self._hats.add(values, self._middle)
+    def _behind(self, values: torch.Tensor, largest: float) -> list[Layers]:
+        ask, wiring = self.ask, self._middle
+        last = select(
+            tokens=ask.design.tokens,
+            out_features=ask.out_features,
+            width=wiring.width,
+            position_at=self._position_at + ask.design.bos,
+            values_at=wiring.values_at,
+            bound=power_of_two_at_least(largest) if largest else 1.0,
+        )
+        return [self._hats.add(values.flatten(1), wiring), last]
 
     def _summable(self, values: torch.Tensor) -> torch.Tensor:
         """f at the nodes, moved to the nearest multiples of a power of two, such that all that is
