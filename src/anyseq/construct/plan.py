@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from dataclasses import dataclass
 from typing import Any
 
@@ -90,7 +91,9 @@ class Plan:
         head = (
             f"{ask.design.tokens} tokens x {ask.features} -> {ask.out_features} features, "
             f"error <= {ask.tol:g} in {norm_name(ask.norm, ask.p)}\n"
-            f"for every f {self._known()}, |f| <= {ask.bound:.4g}{self._order()}"
+        )
+        head += textwrap.fill(
+            f"for every f {self._known()}, |f| <= {ask.bound:.4g}{self._order()}", 80
         )
         body = table(
             ("method", "δ", "layers", "width", "parameters", "cells", "id bits", "error", "~s"),
