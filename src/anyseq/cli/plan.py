@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from anyseq.cli.question import find_function, make_design
+from anyseq.cli.design import DENSE, Options
+from anyseq.cli.question import find_function
 from anyseq.cli.terminal import say, say_json
 from anyseq.construct import plan as make_plan
 from anyseq.construct.smooth import Curvature, Lipschitz
@@ -21,7 +22,7 @@ def plan(
     bound: float = 1.0,
     norm: str = "sup",
     p: float = 2.0,
-    position: str = "absolute",
+    design: Options = DENSE,
     budget: int | None = None,
     json: bool = False,
 ) -> None:
@@ -51,14 +52,12 @@ def plan(
         sup, lp, or mean (the mean absolute error over inputs and entries).
     p
         The exponent of lp.
-    position
-        absolute or none.
     budget
         The most parameters allowed.
     json
         Print JSON.
     """
-    design = make_design(tokens, position)
+    asked = design.at(tokens)
     steep: Lipschitz | None = lipschitz
     bend: Curvature | None = curvature
     if function is not None:
@@ -71,7 +70,7 @@ def plan(
             "their constants"
         )
     made = make_plan(
-        design,
+        asked,
         features,
         tol,
         lipschitz=steep,
