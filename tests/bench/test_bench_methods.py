@@ -20,9 +20,15 @@ def test_every_method_and_the_usual_means() -> None:
         if row["proved"] is not None:
             assert row["seen"] <= row["proved"] <= figures["tol"]
             assert row["nonzero"] < row["parameters"]
+    many = set()
     for row in figures["equal_error"]:
-        assert row["gather_curvature"] is None or row["gather_curvature"] <= row["gather"]
+        assert row["gather_curvature"] <= row["gather"]
+        if row["yun"] >= 100 * row["gather_curvature"]:
+            many.add((row["function"], row["tokens"]))
+    assert many == {(name, tokens) for name in FUNCTIONS for tokens in (2, 3)}
     text = methods_text(figures)
+    assert "2 tokens, by the curvature 100 x or more from this error on: sort " in text
+    assert "Not reached" not in text
     assert max(map(len, text.splitlines())) <= 80
     assert "Chebyshev: smaller than every proved network" in text
 

@@ -75,16 +75,13 @@ def test_the_nodes_of_gather_are_what_its_layers_added() -> None:
     assert sum(node.weight for node in made.nodes) == pytest.approx(1.0)
     x = sum(node.weight * node.point for node in made.nodes)
     torch.testing.assert_close(x, made.x)
-    hits = made.steps[step(made, "interpolate")].hits
-    added = sum(hit.after[0] - hit.before[0] for hit in hits)
-    torch.testing.assert_close(added, sum(n.weight * n.value.flatten() for n in made.nodes))
-    own, brought = made.steps[0].hits
-    assert not own.looks
-    for token in range(3):  # a head for each token, by which all others take it
-        weights = brought.looks[token]
-        assert weights[:, token].tolist() == [
-            1.0 if i != token or not token else 0.0 for i in range(3)
-        ]
+    values = made.steps[step(made, "interpolate")].after  # |f| <= 1: not scaled
+    apart = 2 - 2 * torch.eye(3, dtype=torch.float64)
+    expected = torch.stack([n.weight * n.value.flatten() for n in made.nodes]).sum(0)
+    torch.testing.assert_close(values + apart, expected.expand(3, 3))
+    (brought,) = made.steps[0].hits
+    for token in range(3):  # a head for each token, by which all take it
+        assert brought.looks[token][:, token].tolist() == [1.0, 1.0, 1.0]
 
 
 def test_yun_shifts_one_token_after_the_other() -> None:
@@ -123,7 +120,7 @@ def test_weights_are_what_attention_multiplies_with() -> None:
     ("name", "weight", "at", "stage"),
     [
         ("gather", "down_bias", (0, 4 + 2), "gather"),
-        ("gather", "down_bias", (9, 7 + 2), "interpolate"),
+        ("gather", "down_bias", (9, 1 + 2), "interpolate"),
         ("gather, causal, idle layers", "down_bias", (0, 4), "gather"),
         ("yun, sparse, gain", "down_bias", (3, 0), "positions"),
         ("yun, sparse, gain", "o_weight", (-1, 0, 0), "value map"),

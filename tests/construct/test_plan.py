@@ -27,7 +27,7 @@ def test_cheapest_first_and_auto_takes_it() -> None:
 
 
 def test_what_goes_beyond_the_design_is_taken_by_name_only() -> None:
-    plan = aq.plan(aq.Design(2), 1, 0.1, lipschitz=1.0, budget=3000)
+    plan = aq.plan(aq.Design(2), 1, 0.1, lipschitz=1.0, budget=1000)
     assert [recipe.method for recipe in plan.recipes] == ["partition"]
     assert plan.choose("partition") is plan.recipes[0]
     note = "partition: only by name, since its memory tokens are no part of the design"
@@ -74,7 +74,7 @@ def test_padding_is_shown() -> None:
     [
         (aq.Design(2), {"budget": 1000}, "parameters in 580 layers"),
         (aq.Design(4), {"tol": 1e-4, "lipschitz": 9.0}, "bits and float64 holds 53"),
-        (aq.Design(8), {"tol": 1e-3}, "nodes in 8 dimensions"),
+        (aq.Design(8), {"tol": 0.3}, "nodes in 8 dimensions"),
         (aq.Design(1), {"tol": 1e-12}, "below the rounding of float64"),
         (aq.Design(20000), {}, "over 2^"),
         (aq.Design(600), {}, "take 1223 bits"),

@@ -13,6 +13,7 @@ from anyseq.base import generator, uniform
 from anyseq.construct import probe
 from anyseq.construct.functions import FUNCTIONS
 from anyseq.construct.fused import KuhnTable
+from anyseq.construct.gadgets import mixed_differences
 from anyseq.construct.lattice import lattice
 from anyseq.construct.smooth import Smoothness
 from anyseq.construct.target import Function, Target
@@ -46,6 +47,21 @@ def test_the_l_p_bound_by_curvature_is_attained_for_one_axis(p: float) -> None:
     true = float(((ticks - ticks.square()) ** p).mean() ** (1 / p))
     bound = Smoothness(curvature=2.0).interpolation(1, 1, 1.0, p).value
     assert bound == pytest.approx(true, rel=1e-5)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize(("tokens", "steps"), [(1, 1), (1, 8), (2, 1), (2, 8), (3, 4), (4, 2)])
+def test_mixed_differences_stay_below_the_variation(name: str, tokens: int, steps: int) -> None:
+    example = FUNCTIONS[name]
+    assert example.curvature is not None
+    nodes = lattice(steps + 1, tokens).double() / steps
+    values = example(nodes.view(-1, tokens, 1)).flatten(1)
+    seen = float(mixed_differences(values, tokens).abs().sum(0).max())
+    bound = float(values.abs().max())
+    for lipschitz in (math.inf, example.lipschitz(tokens, 1)):
+        for curvature in (math.inf, example.curvature(tokens, 1)):
+            most = Smoothness(lipschitz, curvature=curvature).variation(tokens, steps, bound)
+            assert seen <= most * (1 + 1e-12)
 
 
 def test_constants_per_feature_are_worth_more_than_their_sum() -> None:
@@ -87,9 +103,7 @@ def test_a_linear_modulus_is_a_constant_up_to_its_shells() -> None:
 @pytest.mark.parametrize(("tokens", "features"), [(1, 1), (2, 1), (3, 1), (2, 2), (4, 3)])
 def test_no_bend_beats_the_curvature_of_the_examples(name: str, tokens: int, features: int) -> None:
     example = FUNCTIONS[name]
-    if example.curvature is None:
-        assert name in ("sort", "running-max", "times-max")
-        return
+    assert example.curvature is not None
     bend = example.curvature(tokens, features)
     target = Target(example, tokens, features, None)
     slope = probe.steepest(target, generator(0))
@@ -97,7 +111,9 @@ def test_no_bend_beats_the_curvature_of_the_examples(name: str, tokens: int, fea
         probe.check_smooth(target, Smoothness(curvature=bend), slope, seed)
 
 
-@pytest.mark.parametrize("name", ["cosine", "waves", "mean-square", "neighbours", "bump"])
+@pytest.mark.parametrize(
+    "name", ["times-max", "cosine", "waves", "mean-square", "neighbours", "bump"]
+)
 def test_less_than_half_the_curvature_is_refused(name: str) -> None:
     example = FUNCTIONS[name]
     assert example.curvature is not None

@@ -14,6 +14,7 @@ from torch import nn
 from anyseq.base import Progress, generator, silent, uniform
 from anyseq.construct import FUNCTIONS, Approximation, Example, approximate, plan
 from anyseq.construct.methods import METHODS
+from anyseq.construct.smooth import Smoothness
 from anyseq.design import Design
 from anyseq.errors import CannotApproximate
 from anyseq.nn import Transformer
@@ -29,7 +30,9 @@ _BATCH, _RATE = 512, 3e-3
 # "waves" the Transformer is off by 0.8 after 90 steps, and by 0.02 after 400.
 _STEPS = {"Transformer": 400, "ReLU MLP": 1600}
 _MOST_NODES = 64  # of the Chebyshev interpolant, per axis
-_LOG_STEPS = {2: (3, 5, 7), 3: (3,)}  # of "yun", by tokens, in the table of equal errors
+_EQUAL = (2, 3)  # tokens, in the table of equal errors
+_GRIDS = 8
+_BUDGET = 10**15  # there nothing is built
 
 
 def bench_methods(progress: Progress = silent, quick: bool = False) -> dict[str, Any]:
@@ -41,27 +44,23 @@ def bench_methods(progress: Progress = silent, quick: bool = False) -> dict[str,
         progress("functions", done, len(examples))
         rows += _function(example, steps)
     progress("functions", len(examples), len(examples))
-    equal = [
-        _equal_error(example, tokens, log_steps)
-        for example in examples
-        for tokens, grids in _LOG_STEPS.items()
-        for log_steps in grids
-    ]
     return {
         "tokens": _TOKENS,
         "tol": _TOL,
         "train_steps": steps,
         "rows": rows,
-        "equal_error": [row for row in equal if row is not None],
+        "equal_error": [
+            row
+            for example in examples
+            for tokens in _EQUAL
+            for row in _equal_error(example, tokens)
+        ],
     }
 
 
-def _constants(example: Example, tokens: int, curved: bool = True) -> dict[str, Any]:
-    bend = example.curvature if curved else None
-    return {
-        "lipschitz": example.lipschitz(tokens, 1),
-        "curvature": None if bend is None else bend(tokens, 1),
-    }
+def _constants(example: Example, tokens: int) -> dict[str, Any]:
+    assert example.curvature is not None, "all built-in functions have one"
+    return {"lipschitz": example.lipschitz(tokens, 1), "curvature": example.curvature(tokens, 1)}
 
 
 def _function(example: Example, steps: Mapping[str, int]) -> list[dict[str, Any]]:
@@ -182,28 +181,52 @@ def _trained(what: str, model: nn.Module, example: Example, steps: int) -> dict[
     }
 
 
-def _equal_error(example: Example, tokens: int, log_steps: int) -> dict[str, Any] | None:
-    """Parameters of "gather" where it must prove the L^2 error that "yun" proves with one grid."""
-    lipschitz = example.lipschitz(tokens, 1)
-    # all but the smallest terms of what "yun" proves at this step: Lδ/2 (n D/(D+2))^(1/2)
-    guess = lipschitz * 2.0**-log_steps / 2 * (tokens**2 / (tokens + 2)) ** 0.5
-    made = plan(Design(tokens), 1, guess * 1.001, norm="lp", lipschitz=lipschitz, budget=10**15)
-    yun = {row["method"]: row for row in made.rows()}.get("yun")
-    if yun is None:
-        return None
-    gather: dict[bool, int | None] = {}
-    for curved in {False, example.curvature is not None}:
-        made = plan(
-            Design(tokens), 1, yun["error"], norm="lp", budget=10**15,
-            **_constants(example, tokens, curved),
-        )  # fmt: skip
-        sizes = {row["method"]: row["parameters"] for row in made.rows()}
-        gather[curved] = sizes.get("gather")
-    return {
-        "function": example.name,
-        "tokens": tokens,
-        "error": yun["error"],
-        "yun": yun["parameters"],
-        "gather": gather[False],
-        "gather_curvature": gather.get(True),
-    }
+def _equal_error(example: Example, tokens: int) -> list[dict[str, Any]]:
+    """Parameters of "yun" and of "gather" where both must prove the same L^2 error.
+
+    The errors are those that "yun" proves with every other grid, down to the finest that it can be
+    planned for, and those in between that "gather" proves, by the curvature, with some grid.
+    """
+    constants = _constants(example, tokens)
+    of_yun = _errors_of_yun(constants["lipschitz"], tokens)[-5::2]
+    bend = Smoothness(curvature=constants["curvature"])
+    of_gather = [
+        # a little more, for all that is not interpolation
+        bend.interpolation(tokens, 1, 2.0**-log_steps, 2.0).value * tokens**0.5 * (1 + 1e-6) + 1e-9
+        for log_steps in range(_GRIDS)
+    ]
+    between = {error for error in of_gather if of_yun[-1] < error < of_yun[0]}
+    rows = []
+    for error in sorted({*of_yun, *between}, reverse=True):
+        sizes = _sizes(tokens, error, **constants)
+        alone = _sizes(tokens, error, lipschitz=constants["lipschitz"])
+        rows.append(
+            {
+                "function": example.name,
+                "tokens": tokens,
+                "error": error,
+                "yun": sizes["yun"],
+                "gather": alone.get("gather"),
+                "gather_curvature": sizes["gather"],
+            }
+        )
+    return rows
+
+
+def _sizes(tokens: int, error: float, **constants: Any) -> dict[str, int]:
+    """Parameters by method."""
+    made = plan(Design(tokens), 1, error, norm="lp", budget=_BUDGET, **constants)
+    return {row["method"]: row["parameters"] for row in made.rows()}
+
+
+def _errors_of_yun(lipschitz: float, tokens: int) -> list[float]:
+    """What "yun" proves with one grid after the other, until its ids take too many bits."""
+    errors: list[float] = []
+    error = lipschitz * tokens
+    while True:
+        made = plan(Design(tokens), 1, error, norm="lp", lipschitz=lipschitz, budget=_BUDGET)
+        found = {row["method"]: row["error"] for row in made.rows()}.get("yun")
+        if found is None:
+            return errors
+        errors.append(found)
+        error = found * (1 - 1e-6)

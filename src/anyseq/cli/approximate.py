@@ -38,7 +38,7 @@ def approximate(
     ----------
     function
         sort, reverse, running-max, prefix-mean, times-max, cosine, waves, attention, plus-mean,
-        mean-square, neighbours, bump, kuramoto, or module:callable of your own.
+        mean-square, neighbours, bump, spike, kuramoto, or module:callable of your own.
     tokens
         Tokens in a sequence.
     tol
@@ -51,8 +51,8 @@ def approximate(
         L with |f(x)-f(y)| <= L max|x-y|; built-in functions know theirs. Without it, and without
         --curvature, the error is not proved.
     curvature
-        M, a bound for every second derivative along a unit vector; built-in functions without kinks
-        know theirs.
+        M, a bound for every second derivative along a unit vector, wherever no two entries of x are
+        equal; built-in functions know theirs.
     norm
         sup, lp, or mean (the mean absolute error over inputs and entries).
     p

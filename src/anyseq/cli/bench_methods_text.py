@@ -70,17 +70,43 @@ def _equal(figures: dict[str, Any]) -> str:
         if number is None:
             return "-", "-"
         ratio = yun / number
-        return f"{number:,}", f"{ratio:,.0f} x" if ratio >= 10 else f"{ratio:.2g} x"
+        return f"{number:,}", f"{ratio:,.0f}x" if ratio >= 10 else f"{ratio:.2g}x"
 
     rows = [
         (
             f"{row['function']}, {row['tokens']} tokens",
-            f"{row['error']:.3f}",
+            f"{row['error']:.4f}",
             f"{row['yun']:,}",
             *size(row["gather"], row["yun"]),
             *size(row["gather_curvature"], row["yun"]),
         )
         for row in figures["equal_error"]
     ]
-    head = ("equal proved L^2 error", "error", "yun", "gather", "fewer", "curvature", "fewer")
-    return table(head, rows)
+    head = ("equal L^2 error", "proved", "yun", "gather", "fewer", "curvature", "fewer")
+    return "\n\n".join([table(head, rows), _hundred(figures["equal_error"])])
+
+
+def _hundred(rows: list[dict[str, Any]]) -> str:
+    """By the number of tokens, from which error on "gather" has a hundred times fewer parameters,
+    and where not."""
+    lines = []
+    for tokens in dict.fromkeys(row["tokens"] for row in rows):
+        reached, never, lost = [], [], []
+        for name in dict.fromkeys(row["function"] for row in rows):
+            own = [row for row in rows if (row["function"], row["tokens"]) == (name, tokens)]
+            many = [row["yun"] >= 100 * row["gather_curvature"] for row in own]
+            if not any(many):
+                never.append(name)
+                continue
+            first = many.index(True)
+            reached.append(f"{name} {own[first]['error']:.2g}")
+            less = [row["error"] for row, yes in zip(own, many, strict=True) if not yes]
+            lost += [f"{name} {error:.2g}" for error in less if error < own[first]["error"]]
+        text = f"{tokens} tokens, by the curvature 100 x or more from this error on: "
+        text += f"{', '.join(reached) or 'none'}."
+        if lost:
+            text += f" Of the smaller errors listed, not at: {', '.join(lost)}."
+        if never:
+            text += f" Not reached: {', '.join(never)}."
+        lines.append(textwrap.fill(text, 80, subsequent_indent="  "))
+    return "\n".join(lines)

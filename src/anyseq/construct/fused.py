@@ -11,6 +11,8 @@ from typing import Any, ClassVar, Protocol
 
 import torch
 
+from anyseq.base import power_of_two_at_least
+from anyseq.construct.fused_adaptive import HatTable
 from anyseq.construct.fused_cells import Quantised, ShiftedGrids
 from anyseq.construct.fused_soft import SoftTable
 from anyseq.construct.lattice import strides
@@ -72,6 +74,12 @@ class KuhnTable:
 
     def facts(self) -> dict[str, Any]:
         return {"kind": self.kind, "steps": self.steps}
+
+
+def scale_of(values: torch.Tensor) -> float:
+    """The power of two by which the network that has this table divides its values."""
+    largest = float(values.abs().max())
+    return power_of_two_at_least(largest) if largest else 1.0
 
 
 @dataclass(frozen=True)
@@ -147,7 +155,7 @@ class CellTable:
 
 _KINDS: dict[str, type[Fused]] = {
     form.kind: form
-    for form in (KuhnTable, CellTable, Quantised, ShiftedGrids, SoftTable, FittedNet)
+    for form in (KuhnTable, HatTable, CellTable, Quantised, ShiftedGrids, SoftTable, FittedNet)
 }
 
 

@@ -13,6 +13,7 @@ import torch
 
 from anyseq.base import UNIT_ROUNDOFF, generator, uniform
 from anyseq.construct.lattice import lattice
+from anyseq.construct.local import Local
 from anyseq.construct.smooth import Smoothness
 from anyseq.construct.target import Target
 from anyseq.errors import CannotApproximate, InvalidFunction
@@ -83,18 +84,45 @@ def check_smooth(target: Target, smooth: Smoothness, slope: Slope, seed: int) ->
         check_lipschitz(constant, alone, f"lipschitz[{feature}]")
     if smooth.modulus is not None:
         _check_modulus(target, smooth, rng)
+    if smooth.local_lipschitz is not None:
+        _check_local_lipschitz(target, smooth.local_lipschitz, rng)
     if smooth.curvature < math.inf:
-        _check_curvature(target, smooth.curvature, slope, rng)
+        _check_no_jump(target, smooth, rng)
+        _check_curvature(target, smooth, slope, rng)
 
 
-def _check_modulus(target: Target, smooth: Smoothness, rng: torch.Generator) -> None:
-    """Pairs at distances from 1 down to 2^-15, also along edges, where roots are steep."""
+def _check_local_lipschitz(target: Target, local: Local, rng: torch.Generator) -> None:
+    """Pairs at many distances, with the constant of the box that they span."""
+    x, y, change, noise = _pairs(target, rng)
+    lower, upper = torch.minimum(x, y), torch.maximum(x, y)
+    most = local.on("lipschitz", lower, upper) * (y - x).abs().flatten(1).amax(1)
+    over = change - most * (1 + 1e-6) - noise
+    at = int(over.argmax())
+    if float(over[at]) > 0:
+        raise InvalidFunction(
+            f"lipschitz: Local is too small on the box from {lower[at].tolist()} to "
+            f"{upper[at].tolist()}: f changes by {float(change[at]):.6g} between x = "
+            f"{x[at].tolist()} and y = {y[at].tolist()}, where at most {float(most[at]):.6g} is "
+            "allowed"
+        )
+
+
+def _pairs(
+    target: Target, rng: torch.Generator
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, float]:
+    """(x, y, |f(x) - f(y)|, its noise) at distances from 1 down to 2^-15, also along edges, where
+    roots are steep."""
     x, y = uniform(2, _POINTS, target.tokens, target.features, rng=rng)
     x[::4] = x[::4].round()
     y = x + (y - x) * 2.0 ** -(torch.arange(_POINTS) % 16).double()[:, None, None]
-    change = (target(x) - target(y)).abs().flatten(1).amax(1)
+    values = target(x)
+    change = (values - target(y)).abs().flatten(1).amax(1)
+    return x, y, change, 8 * UNIT_ROUNDOFF * float(values.abs().max())
+
+
+def _check_modulus(target: Target, smooth: Smoothness, rng: torch.Generator) -> None:
+    x, y, change, noise = _pairs(target, rng)
     distance = (x - y).abs().flatten(1).amax(1)
-    noise = 8 * UNIT_ROUNDOFF * float(target(x).abs().max())
     for row in range(_POINTS):
         most = smooth.change(float(distance[row]))
         if float(change[row]) > most * (1 + 1e-6) + noise:
@@ -105,29 +133,58 @@ def _check_modulus(target: Target, smooth: Smoothness, rng: torch.Generator) -> 
             )
 
 
-def _check_curvature(target: Target, curvature: float, slope: Slope, rng: torch.Generator) -> None:
-    """Second differences |f(x-v) - 2f(x) + f(x+v)| <= M|v|², for v of many lengths."""
-    shape = (_POINTS, target.tokens, target.features)
-    a, b = uniform(2, *shape, rng=rng)
+def _check_curvature(
+    target: Target, smooth: Smoothness, slope: Slope, rng: torch.Generator
+) -> None:
+    """Second differences |f(x-v) - 2f(x) + f(x+v)| <= M|v|², for v of many lengths, such that the
+    entries of x - v and x + v are in the same order: along one axis, along the diagonal, anyhow. If
+    M is told box by box, it is that of the box that they span."""
     axes = target.tokens * target.features
-    along = torch.eye(axes, dtype=torch.float64).view(axes, *shape[1:])[torch.arange(512) % axes]
-    b[:512] = torch.where(along > 0, b[:512], a[:512])
-    b[512:1024] = (a[512:1024] + uniform(512, 1, 1, rng=rng) - 0.5).clamp(0.0, 1.0)
-    b = a + (b - a) * 2.0 ** -(torch.arange(_POINTS) % 8).double()[:, None, None]
+    a, b = uniform(2, _POINTS, axes, rng=rng)
+    b[:512] = torch.where(torch.eye(axes)[torch.arange(512) % axes] > 0, b[:512], a[:512])
+    b[512:1024] = (a[512:1024] + uniform(512, 1, rng=rng) - 0.5).clamp(0.0, 1.0)
+    b[1024:] = b[1024:].sort(1).values.gather(1, a[1024:].argsort(1).argsort(1))
+    b = a + (b - a) * (_while_in_order(a, b) * 2.0 ** -(torch.arange(_POINTS) % 8))[:, None]
     middle = (a + b) / 2
-    values = [target(x) for x in (a, middle, b)]
+    shape = (_POINTS, target.tokens, target.features)
+    values = [target(x.view(shape)) for x in (a, middle, b)]
     bend = (values[0] - 2 * values[1] + values[2]).abs().flatten(1).amax(1)
     # the middle point is rounded, which moves f by its slope, and f rounds by itself
     largest = max(float(value.abs().max()) for value in values)
     noise = 32 * UNIT_ROUNDOFF * (largest + slope.value)
-    most = curvature * ((b - a) / 2).square().flatten(1).sum(1)
+    constant = torch.full((_POINTS,), smooth.curvature, dtype=torch.float64)
+    if smooth.local_curvature is not None:
+        ends = torch.minimum(a, b).view(shape), torch.maximum(a, b).view(shape)
+        constant = smooth.local_curvature.on("curvature", *ends)
+    most = constant * ((b - a) / 2).square().sum(1)
     over = bend - most * (1 + 1e-6) - noise
     at = int(over.argmax())
     if float(over[at]) > 0:
         raise InvalidFunction(
-            f"curvature={curvature:g} is too small: between x = {a[at].tolist()}, "
-            f"y = {b[at].tolist()} and half way f bends by {float(bend[at]):.6g}, where at most "
-            f"{float(most[at]):.6g} is allowed"
+            f"curvature={float(constant[at]):g} is too small: between "
+            f"x = {a[at].view(shape[1:]).tolist()}, "
+            f"y = {b[at].view(shape[1:]).tolist()} and half way f bends by {float(bend[at]):.6g}, "
+            f"where at most {float(most[at]):.6g} is allowed"
+        )
+
+
+def _while_in_order(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """(points,): the share of the way from a to b (points, D) until two entries are equal, or 1.
+    The first two to meet are neighbours in the order of a."""
+    order = a.argsort(1)
+    gap = a.gather(1, order).diff(dim=1)
+    closing = -(b - a).gather(1, order).diff(dim=1)
+    share = torch.where(closing > gap, gap / closing.clamp(min=1e-300), 1.0)
+    return torch.cat([share, torch.ones_like(a[:, :1])], dim=1).amin(1)
+
+
+def _check_no_jump(target: Target, smooth: Smoothness, rng: torch.Generator) -> None:
+    """A curvature is told of a continuous f."""
+    jump, x, y = _widest_jump(target, smooth, rng)
+    if jump > 1e-6 * float(target(uniform(256, *x.shape, rng=rng)).abs().max()):
+        raise InvalidFunction(
+            f"curvature={smooth.curvature:g}: expected a continuous f, but between "
+            f"x = {x.tolist()} and y = {y.tolist()} it changes by {jump:.6g}"
         )
 
 
@@ -152,7 +209,23 @@ def largest_value(target: Target, smooth: Smoothness) -> float:
 def check_continuous(
     target: Target, tol: float, smooth: Smoothness | None, rng: torch.Generator
 ) -> None:
-    """Refuse f if two inputs almost equal have values further apart than tol.
+    """Refuse f if two inputs almost equal have values further apart than tol."""
+    jump, x, y = _widest_jump(target, smooth, rng)
+    if jump > tol:
+        raise CannotApproximate(
+            "f is not continuous, and no continuous network comes closer than half a jump in sup "
+            "norm; use the norm 'lp'",
+            (
+                f"between x = {x.tolist()} and y = {y.tolist()}, {float((x - y).abs().max()):.2g} "
+                f"apart, f changes by {jump:.6g}",
+            ),
+        )
+
+
+def _widest_jump(
+    target: Target, smooth: Smoothness | None, rng: torch.Generator
+) -> tuple[float, torch.Tensor, torch.Tensor]:
+    """Its size, 0 if there is none, and the two inputs.
 
     Random segments are cut where f changes most, again and again, down to a distance of 2^-40. It
     is a jump if the change there contradicts what is known of f, or, if nothing is, is still more
@@ -188,16 +261,7 @@ def check_continuous(
         allowed = [2 * smooth.change(float(apart)) for apart in (x - y).abs().amax(1)]
         jump = torch.where(jump > torch.tensor(allowed, dtype=jump.dtype), jump, 0.0)
     at = int(jump.argmax())
-    if float(jump[at]) > tol:
-        raise CannotApproximate(
-            "f is not continuous, and no continuous network comes closer than half a jump in sup "
-            "norm; use the norm 'lp'",
-            (
-                f"between x = {x[at].view(shape[1:]).tolist()} and "
-                f"y = {y[at].view(shape[1:]).tolist()}, {float((x - y)[at].abs().max()):.2g} "
-                f"apart, f changes by {float(jump[at]):.6g}",
-            ),
-        )
+    return float(jump[at]), x[at].view(shape[1:]), y[at].view(shape[1:])
 
 
 def check_equivariant(target: Target, rng: torch.Generator) -> None:

@@ -6,7 +6,8 @@ Every bound holds for each entry of f, with x of n tokens and d features, D = n�
     per feature    |f(x)-f(y)| <= Σ_k L_k max_j |x_jk - y_jk|    (so L = Σ_k L_k)
     modulus        |f(x)-f(y)| <= ω(max|x-y|), ω nondecreasing
     curvature      |second derivative along any unit vector (Euclidean)| <= M: the spectral norm of
-                   the Hessian; f need only be C^1 with an M-Lipschitz gradient
+                   the Hessian, wherever no two entries of x are equal; f must be continuous
+                   everywhere, there it need only be C^1 with an M-Lipschitz gradient
 
 **Interpolation** on the Kuhn triangulation of step δ. Let y_(1) >= ... >= y_(D) be the sorted
 fractions of x in its cube, y_(0) = 1, y_(D+1) = 0. Then x = Σ_k w_k v_k over the D+1 nodes of its
@@ -30,6 +31,11 @@ simplex, with w_k = y_(k) - y_(k+1) and max|x - v_k| = δ max(1 - y_(k), y_(k+1)
   (M/2) Σ_k w_k |x - v_k|² = (M/2) δ² Σ_i y_i (1 - y_i), since v_k has in axis i the upper node with
   weight y_i. That is at most D δ² M/8, attained by |x|²M/2 at the cube's centre. In L^p
   (Minkowski, ∫ (y(1-y))^p dy = B(p+1, p+1)) it is at most (M/2) δ² D B(p+1, p+1)^(1/p).
+  Kinks where two entries are equal do no harm, as in sort or max: inside a simplex there are none.
+  Its points have fractions in one order, without ties, in one cube: in x_i - x_j = δ(b_i - b_j +
+  y_i - y_j) either b_i = b_j and y_i ≠ y_j, or |b_i - b_j| >= 1 > |y_i - y_j|. From x inside, the
+  way to v_k stays inside up to its end, so Taylor holds along it, and at the end by continuity; for
+  x on the boundary the error is a limit of errors inside.
 
 **Off centre**: f against its value at the centre of a cell of side δ. R = max|x - centre|/(δ/2) has
 P(R <= r) = r^D, so (E R^p)^(1/p) = (D/(D+p))^(1/p); per feature the same with n, by Minkowski; with
@@ -40,21 +46,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from anyseq.base import non_negative
+from anyseq.construct.local import ROOM, Local
 from anyseq.errors import CannotApproximate, InvalidArgument
 
 Modulus = Callable[[float], float]
 """h -> ω(h), nondecreasing."""
 
-Lipschitz = float | Sequence[float] | Modulus
-"""What `lipschitz=` takes: L, one L_k per feature, or a modulus of continuity."""
+Lipschitz = float | Sequence[float] | Modulus | Local
+"""What `lipschitz=` takes: L, one L_k per feature, a modulus of continuity, or L box by box."""
+
+Curvature = float | Local
+"""What `curvature=` takes: M, or M box by box."""
 
 SHELLS = 64
 _SHELLS = range(1, SHELLS + 1)
-
-_ROOM = 2.0**500  # so that constants can be multiplied
+_TOLD = " (less in boxes, as told)"
 
 
 @dataclass(frozen=True)
@@ -67,12 +76,18 @@ class Bound:
 
 @dataclass(frozen=True)
 class Smoothness:
-    """What is known; infinite or None where nothing is."""
+    """What is known; infinite or None where nothing is.
+
+    local_lipschitz, local_curvature: the same box by box, where it was told so; `lipschitz` and
+    `curvature` are then those of the whole cube.
+    """
 
     lipschitz: float = math.inf
     per_feature: tuple[float, ...] | None = None
     modulus: Modulus | None = None
     curvature: float = math.inf
+    local_lipschitz: Local | None = None
+    local_curvature: Local | None = None
 
     def __str__(self) -> str:
         parts = []
@@ -80,11 +95,13 @@ class Smoothness:
             numbers = ", ".join(f"{number:g}" for number in self.per_feature)
             parts.append(f"Lipschitz per feature ({numbers}) in the max norm over tokens")
         elif self.lipschitz < math.inf:
-            parts.append(f"{self.lipschitz:g}-Lipschitz in the max norm")
+            told = _TOLD if self.local_lipschitz else ""
+            parts.append(f"{self.lipschitz:g}-Lipschitz in the max norm{told}")
         if self.modulus is not None:
             parts.append("of the given modulus of continuity in the max norm")
         if self.curvature < math.inf:
-            parts.append(f"of curvature at most {self.curvature:g}")
+            told = _TOLD if self.local_curvature else ""
+            parts.append(f"of curvature at most {self.curvature:g}{told}")
         return " and ".join(parts)
 
     @property
@@ -95,6 +112,31 @@ class Smoothness:
     def change(self, distance: float) -> float:
         """A bound for |f(x) - f(y)| where max|x - y| <= distance."""
         return self.lipschitz * distance if self.modulus is None else self._omega(distance)
+
+    def variation(self, axes: int, steps: int, bound: float) -> float:
+        """A bound for Σ_g |∇f(g)| over the nodes g of the grid of step δ = 1/steps, |f| <= bound.
+
+        ∇f is the mixed difference: along each axis f less its value one node before, or less
+        nothing at g_i = 0. With k of the g_i above 0, C(D,k) m^k nodes, |∇f| is at most
+
+            2^k bound;    for k >= 1 2^(k-1) times what f changes in a step;
+            for k >= 2 2^(k-2) M δ², if two of the g_i above 0 differ: the square of sides g_i-1
+            to g_i and g_j-1 to g_j meets x_i = x_j in a corner at most, and x_i = x_l in a side;
+            if x_l = x_k all over it, move one of them a little: f is continuous.
+
+        All g_i above 0 are equal at C(D,k) m nodes. The sums over k are binomial. The margin is for
+        the rounding of f itself.
+        """
+        nodes = (2.0 * steps + 1) ** axes
+        known = [nodes * bound]
+        rise = 2 * bound
+        if self.continuous:
+            rise = min(rise, self.change(1 / steps))
+            known.append(bound + (nodes - 1) / 2 * rise)
+        if self.curvature < math.inf:
+            equal = steps * (3.0**axes - 1) / 2
+            known.append(bound + equal * rise + nodes / 4 * self.curvature / steps**2)
+        return float(min(known) + nodes * bound * 2.0**-48)
 
     def interpolation(self, tokens: int, features: int, step: float, p: float = math.inf) -> Bound:
         """The best bound for the error of Kuhn interpolation in one entry, in L^p over the cube."""
@@ -148,7 +190,7 @@ class Smoothness:
             raise InvalidArgument(
                 f"lipschitz: the modulus raised {type(problem).__name__} at {distance:g}: {problem}"
             ) from problem
-        if not 0 <= value <= _ROOM:
+        if not 0 <= value <= ROOM:
             raise InvalidArgument(
                 f"lipschitz: the modulus is {value!r} at {distance:g}; expected a number from 0 to "
                 "2^500"
@@ -175,18 +217,31 @@ def _power(step: float) -> str:
 def size(name: str, value: object) -> float:
     """A number >= 0 that leaves room to multiply: constants of f up to 2^500."""
     number = non_negative(name, value)
-    if number > _ROOM:
+    if number > ROOM:
         raise InvalidArgument(f"{name}={value!r}: expected at most 2^500; scale f down")
     return number
 
 
-def given(lipschitz: object, curvature: object, features: int) -> Smoothness | None:
+def given(lipschitz: object, curvature: object, tokens: int, features: int) -> Smoothness | None:
     """What the arguments `lipschitz` and `curvature` say, or None if neither is given."""
+    if lipschitz is None and curvature is None:
+        return None
+    known = _given_lipschitz(lipschitz, tokens, features)
+    if isinstance(curvature, Local):
+        everywhere = curvature.everywhere("curvature", tokens, features)
+        return replace(known, curvature=everywhere, local_curvature=curvature)
     bend = math.inf if curvature is None else size("curvature", curvature)
+    return replace(known, curvature=bend)
+
+
+def _given_lipschitz(lipschitz: object, tokens: int, features: int) -> Smoothness:
     if lipschitz is None:
-        return None if curvature is None else Smoothness(curvature=bend)
+        return Smoothness()
+    if isinstance(lipschitz, Local):
+        everywhere = lipschitz.everywhere("lipschitz", tokens, features)
+        return Smoothness(everywhere, local_lipschitz=lipschitz)
     if callable(lipschitz):
-        known = Smoothness(modulus=lipschitz, curvature=bend)
+        known = Smoothness(modulus=lipschitz)
         _check_nondecreasing(known)
         return known
     if isinstance(lipschitz, Sequence) and not isinstance(lipschitz, str):
@@ -196,8 +251,8 @@ def given(lipschitz: object, curvature: object, features: int) -> Smoothness | N
                 f"lipschitz={lipschitz!r}: {len(parts)} constants; expected one per feature, "
                 f"{features}"
             )
-        return Smoothness(size("lipschitz", math.fsum(parts)), parts, curvature=bend)
-    return Smoothness(size("lipschitz", lipschitz), curvature=bend)
+        return Smoothness(size("lipschitz", math.fsum(parts)), parts)
+    return Smoothness(size("lipschitz", lipschitz))
 
 
 def _check_nondecreasing(known: Smoothness) -> None:

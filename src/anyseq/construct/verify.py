@@ -16,6 +16,7 @@ from anyseq.construct.verification import Check, Tensors, Verification, digest
 from anyseq.construct.verify_balls import balls_agree
 from anyseq.construct.verify_cells import cells_network
 from anyseq.construct.verify_front import Front, read_front, readable, run_front
+from anyseq.construct.verify_hats import boxes_error, hats_network
 from anyseq.construct.verify_kuhn import Grid, kuhn_network
 from anyseq.construct.verify_runs import cells_run, outputs_agree, places_run
 from anyseq.construct.verify_terms import Disagreement, Skipped, terms_add_up, terms_hold
@@ -58,7 +59,7 @@ def verify(
         why = f'there is no second opinion on method "{claim.method}"'
         return Verification((*looks.checks, Check("network", False, why)))
     if good:
-        looks.at("error", lambda: terms_hold(claim, table, looks.measured))
+        looks.at("error", looks.error)
         looks.at("balls", looks.balls)
     return Verification(tuple(looks.checks))
 
@@ -95,7 +96,8 @@ class _Looks:
 
     def front(self) -> str:
         claim, network, net = self.claim, self.network, self.net
-        grid = Grid.of(claim, net)
+        boxes = self.table["boxes"].numpy() if self._adaptive else None
+        grid = Grid.of(claim, net, boxes)
         if readable(claim, network):
             front = read_front(claim, network, net, grid.x, grid.corners)
         else:
@@ -105,10 +107,21 @@ class _Looks:
 
     def interpolates(self) -> str:
         assert self._gathered is not None
-        text, self.measured = kuhn_network(
-            self.claim, self.network, self.net, self.table, *self._gathered
-        )
+        look = hats_network if self._adaptive else kuhn_network
+        text, self.measured = look(self.claim, self.network, self.net, self.table, *self._gathered)
         return text
+
+    @property
+    def _adaptive(self) -> bool:
+        """Whether hats have several sizes."""
+        return "boxes" in self.table
+
+    def error(self) -> str:
+        claim, table, measured = self.claim, self.table, self.measured
+        if self._adaptive:
+            interpolation = boxes_error(claim, table, measured["rounding"])
+            measured = measured | {"interpolation": interpolation}
+        return terms_hold(claim, table, measured)
 
     def cells(self, order: Sequence[int] | None) -> str:
         if self.claim.dense:

@@ -8,7 +8,8 @@ tokens hold their slots (`anyseq.construct.verify_front`):
    whole simplex (its input is, and it is on throughout or off throughout), so the network is affine
    there: it is the interpolant of its values at the corners.
 2. At the corners all numbers but the values of f are multiples of δ and all weights whole numbers,
-   with sums below 2^53 δ: float64 adds them without error, in any order, so signs are exact.
+   with sums below 2^53 δ: float64 adds them without error, in any order, so signs are exact. What
+   goes into the values are whole numbers times multiples of some 2^k, with sums below 2^53 2^k.
 
 So it is enough to run the network at the nodes. The last layer, which reads the values, is checked
 with a margin for rounding.
@@ -25,7 +26,7 @@ import numpy as np
 import torch
 
 from anyseq.construct.claim import Claim
-from anyseq.construct.verify_front import Front, Layout, keeps_signs
+from anyseq.construct.verify_front import Front, keeps_signs
 from anyseq.construct.verify_terms import Disagreement
 from anyseq.nn import Stack
 
@@ -47,12 +48,13 @@ class Grid:
     total: int
 
     @classmethod
-    def of(cls, claim: Claim, net: Weights) -> Grid:
-        """All, or as many as can be looked at."""
+    def of(cls, claim: Claim, net: Weights, boxes: np.ndarray | None) -> Grid:
+        """All, or as many as can be looked at; half of those in `boxes` (lower corners and sides),
+        if there are any, as many in small ones as in large ones."""
         axes, layers = claim.tokens * claim.features, len(net["up_bias"])
         every = (claim.steps + 1) ** axes
         work = layers * net["up_bias"].shape[1] * (axes + 1)
-        simplices = _simplices(claim, int(_WORK / work))
+        simplices = _simplices(claim, int(_WORK / work), boxes)
         if every * net["up_weight"].size <= 10 * _WORK:
             nodes, corners = np.arange(every), _numbers(claim, simplices)
         else:
@@ -71,21 +73,32 @@ def kuhn_network(
     front: Front,
 ) -> tuple[str, dict[str, float]]:
     """What was seen, and a bound for the rounding of one entry."""
-    values, nodes = table["values"].numpy(), grid.nodes
-    found = _remaining(claim, net, Layout.of(claim, network), front, grid.corners)
-    off = np.abs(found - values[nodes]).max()
-    if off > 64 * _UNIT * max(1e-300, float(np.abs(values).max())) * claim.tokens:
-        node = nodes[int(np.abs(found - values[nodes]).reshape(len(nodes), -1).max(1).argmax())]
-        raise Disagreement(f"at node {node} the network is off the table by {off:.3g}")
+    values = table["values"].numpy()
+    text, weight = agrees(claim, network, net, values[grid.nodes], grid, front)
+    rounding = _rounding(claim, network, front, weight, _variation(claim, values))
+    return text, {"rounding": rounding, "rescale": 0.0}
+
+
+def agrees(
+    claim: Claim, network: Stack, net: Weights, values: np.ndarray, grid: Grid, front: Front
+) -> tuple[str, float]:
+    """The network is affine on the simplices of the grid and has these values (nodes, tokens,
+    out_features) at its nodes; and the weights of the values, those of one entry added up."""
+    nodes = grid.nodes
+    found, weight = _remaining(claim, net, front, grid.corners)
+    apart = np.abs(found - values).reshape(len(nodes), -1).max(1)
+    if apart.max() > 64 * _UNIT * max(1e-300, float(np.abs(values).max())) * claim.tokens:
+        node = nodes[int(apart.argmax())]
+        raise Disagreement(f"at node {node} the network is off the table by {apart.max():.3g}")
     part = "SAMPLED, not proved: " if len(grid.corners) < grid.total else ""
     text = (
         f"{part}affine on {len(grid.corners):,} of {grid.total:,} simplices, and the table at "
         f"{len(nodes):,} of {grid.every:,} nodes (read from the weights, from the slots on)"
     )
-    return text, {"rounding": _rounding(claim, network, front.off), "rescale": 0.0}
+    return text, weight
 
 
-def _simplices(claim: Claim, most: int) -> np.ndarray:
+def _simplices(claim: Claim, most: int, boxes: np.ndarray | None) -> np.ndarray:
     """(S, D+1, D) whole numbers: the corners of all Kuhn simplices, or of `most` at random."""
     axes, steps = claim.tokens * claim.features, claim.steps
     total = factorial(axes) * steps**axes
@@ -96,6 +109,10 @@ def _simplices(claim: Claim, most: int) -> np.ndarray:
     else:
         rng = np.random.default_rng(0)
         cubes = rng.integers(0, steps, (max(most, 16), axes))
+        if boxes is not None:
+            picked = rng.choice(boxes, len(cubes) // 2)
+            inside = (rng.random((len(picked), axes)) * picked[:, -1:]).astype(np.int64)
+            cubes[: len(picked)] = picked[:, :-1] + inside
         orders = rng.permuted(np.tile(np.arange(axes), (len(cubes), 1)), axis=1)
     walk = np.cumsum(np.eye(axes, dtype=np.int64)[orders], axis=1)
     return np.asarray(cubes[:, None] + np.concatenate([0 * walk[:, :1], walk], axis=1))
@@ -112,67 +129,97 @@ def _numbers(claim: Claim, corners: np.ndarray) -> np.ndarray:
 
 
 def _remaining(
-    claim: Claim, net: Weights, layout: Layout, front: Front, corners: np.ndarray
-) -> np.ndarray:
-    """(nodes, tokens, out_features): the output, after a look at the signs of all units.
+    claim: Claim, net: Weights, front: Front, corners: np.ndarray
+) -> tuple[np.ndarray, float]:
+    """(nodes, tokens, out_features): the output, after a look at the signs of all units; and the
+    weights of a value and its biases, added up.
 
-    Outputs and places are the token's own, and no layer but the last may read or write them.
+    Features that real numbers go into are values; no layer but the last may read them after that.
     """
     halves = net["halves"][front.layers :]
     rows = halves[halves[:, 1] >= 0, 1].tolist()
     if (halves[:, 0] >= 0).any() or rows != list(range(rows[0], len(net["up_bias"]))):
         raise Disagreement("expected nothing but feed-forward layers once slots are filled")
     middle = slice(rows[0], -1)
-    down, bias = net["down_weight"][middle], net["down_bias"][middle]
-    own = np.arange(down.shape[1]) < layout.slots_at
-    real = (_not_small_whole(down)).any((0, 2)) | _not_small_whole(bias).any(0)
-    written = real | down.any((0, 2)) | bias.any(0)
-    if net["up_weight"][middle][:, :, own | real].any() or (own & written).any():
-        raise Disagreement("a layer before the last reads or writes what it must not")
+    downs, biases = net["down_weight"][middle], net["down_bias"][middle]
+    turns = _not_small_whole(downs).any(2) | _not_small_whole(biases)
+    real = turns.any(0)
     for name in ("up_weight", "up_bias"):
         if _not_small_whole(net[name][middle]).any():
             raise Disagreement(f"{name}: a weight that interpolates is not a small whole number")
-    state = front.states
+    state = front.states.copy()
     if (state * claim.steps % 1).any():
         raise Disagreement("at a node, a number is no multiple of δ")
-    alike = not (state[:, :, ~own] != state[:, :1, ~own]).any()
-    state = state[:, :1].copy() if alike else state.copy()
-    for layer in rows[:-1]:
+    weighs = np.concatenate([*downs[:, real].transpose(0, 2, 1), biases[:, real]]).T
+    unit, summed = min(1.0, _common_unit(weighs)), np.abs(state[..., real])
+    spoilt = np.zeros_like(real)
+    for layer, turn in zip(rows[:-1], turns, strict=True):
         # whole multiples of multiples of δ are such again: below 2^53 δ nothing rounds
         up, down = net["up_weight"][layer], net["down_weight"][layer]
-        if np.abs(state[..., ~real]).max(initial=1.0) * np.abs(up).sum() > 2.0**50 / claim.steps:
+        if up[:, spoilt].any():
+            raise Disagreement(f"feed-forward layer {layer}: it reads values")
+        if np.abs(state[..., ~spoilt]).max(initial=1.0) * np.abs(up).sum() > 2.0**50 / claim.steps:
             raise Disagreement(f"feed-forward layer {layer}: a sum too large to be exact")
         pre = state @ up.T + net["up_bias"][layer]
         for token in range(pre.shape[1]):
             keeps_signs(pre[:, token], corners, 0.0, layer)
-        state += np.maximum(pre, 0.0) @ down.T + net["down_bias"][layer]
-    state = np.where(own, front.states, state)
+        hidden, shift = np.maximum(pre, 0.0), net["down_bias"][layer]
+        if (hidden[..., down[real].any(0)] % 1).any():
+            raise Disagreement(f"feed-forward layer {layer}: values get what is not whole at nodes")
+        summed += hidden @ np.abs(down[real]).T + np.abs(shift[real])
+        state += hidden @ down.T + shift
+        spoilt = spoilt | turn
+    if summed.max(initial=0.0) > 2.0**53 * unit:
+        raise Disagreement("values: a sum is too large for float64 to be exact at the nodes")
     weight, shift = net["up_weight"][-1], net["up_bias"][-1]
     pre = state @ weight.T + shift
     slack = 64 * _UNIT * float((np.abs(state) @ np.abs(weight).T + np.abs(shift)).max())
     for token in range(claim.tokens):
         keeps_signs(pre[:, token], corners, slack, rows[-1])
     out = state + np.maximum(pre, 0.0) @ net["down_weight"][-1].T + net["down_bias"][-1]
-    return np.asarray(out[..., : claim.out_features])
+    scale = float(np.abs(net["down_weight"][-1]).max())
+    total = float(np.abs(weighs).sum(1).max(initial=0.0))
+    return np.asarray(out[..., : claim.out_features]), scale * total
+
+
+def _common_unit(numbers: np.ndarray) -> float:
+    """The largest power of two of which all numbers are multiples."""
+    mantissa, exponent = np.frexp(numbers[numbers != 0])
+    whole = np.ldexp(mantissa, 53).astype(np.int64)
+    lowest = np.frexp((whole & -whole).astype(float))[1] - 1 + exponent - 53
+    return float(np.ldexp(1.0, lowest.min(initial=900)))
 
 
 def _not_small_whole(weight: np.ndarray) -> np.ndarray:
     return np.asarray((weight != np.round(weight)) | (np.abs(weight) > 2.0**20))
 
 
-def _rounding(claim: Claim, network: Stack, off: float) -> float:
-    """What float64 may add to one entry between the nodes, in blocks or look-up.
+def _variation(claim: Claim, values: np.ndarray) -> float:
+    """Σ|∇f| of one entry: ∇f is f less its value one node before, along every axis in turn."""
+    axes = claim.tokens * claim.features
+    grid = values.reshape(*[claim.steps + 1] * axes, -1)
+    for axis in range(axes):
+        grid = np.diff(grid, axis=axis, prepend=0.0)
+    return float(np.abs(grid).reshape(len(values), -1).sum(0).max())
 
-    A tournament of D numbers has R = ⌈log2 D⌉ rounds and 2(D-1) - ⌊D/2⌋ ReLUs. Pre-activations sum
-    width+1 products and a bias of sizes up to (D + ReLUs + 2)m together, each round may triple what
-    came before, and so does s_c; it is added to what is being cleared, in sums of hidden+2 numbers
-    of sizes up to 9m together. Of the two sums and one product that make a hat, and the 3^D hats
-    that can be on, none adds more than 4u; the selector lets through what is off in the others'
-    outputs. Slots that are off move a function that rises by at most 2 in a step along each axis.
+
+def _rounding(claim: Claim, network: Stack, front: Front, weight: float, variation: float) -> float:
+    """What float64 may add to one entry, in blocks or look-up, and what was done to the table.
+
+    weight: what the weights and biases of a value add up to, in absolute value. Pre-activations sum
+    width+1 products and a bias of sizes up to 2m+2 together. From fibre to fibre, along each axis,
+    scratch takes three of them and a sum of hidden+2 numbers of sizes up to 2m+4. Values take ReLUs
+    of at most m+1, hidden+2 at a time, and hold at most 2^D (m+6) times twice the bound meanwhile.
+    The values at the nodes were moved so that they can be summed, to multiples of 2^-50 (2m+2+3D)
+    Σ|∇f| at most. The selector lets through what is off in the others' outputs. Slots that are off
+    move a function that rises by at most 2 in a step along each axis.
     """
-    axes, shape = claim.tokens * claim.features, network.shape
-    rounds, relus = (axes - 1).bit_length(), 2 * (axes - 1) - axes // 2
-    form = (shape.width + 2) * (axes + relus + 2) * claim.steps * _UNIT
-    hat = 6.0 * 3.0**rounds * form + (shape.hidden + 2) * 9 * claim.steps * _UNIT + 4 * _UNIT
-    moved = 2 * axes * claim.steps * off
-    return max(claim.bound, 2.0**-960) * (claim.tokens * 3.0**axes * hat + 8 * _UNIT + moved)
+    axes, shape, steps = claim.tokens * claim.features, network.shape, claim.steps
+    bound = max(claim.bound, 2.0**-960)
+    layers = int((network.get_buffer("halves")[front.layers :, 1] >= 0).sum()) - 1
+    scratch = 3 * (shape.width + 2) * (2 * steps + 2) + (shape.hidden + 2) * (2 * steps + 4)
+    sums = weight * (axes * scratch + (shape.hidden + 2) * (steps + 1))
+    sums += 2 * layers * 2**axes * (steps + 6) * bound
+    moved = 4 * (2 * steps + 2 + 3 * axes) * variation
+    units = claim.tokens * sums + moved + (6 * axes + 28) * bound
+    return float(units * _UNIT + bound * 2 * axes * steps * front.off)

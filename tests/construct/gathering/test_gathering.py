@@ -8,14 +8,14 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import anyseq as aq
-from anyseq.construct.gathering import SLOT_ROUNDING, Gathering, Room, gather
+from anyseq.construct.gathering import SLOT_ROUNDING, Gathering, Room, gather, least_width
 from anyseq.nn import Stack
 from construct.gathering.designs import designs, gathers
 
 
 def room_of(design: aq.Design, features: int = 1, hidden: int = 5) -> Room:
     slots_at = features + design.tokens + design.bos
-    width = Room.least_width(design, features, slots_at)
+    width = least_width(design, features, slots_at, gathers(design) or "all")
     return Room(design.tokens, features, width, hidden, features, slots_at)
 
 

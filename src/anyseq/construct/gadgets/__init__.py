@@ -16,7 +16,14 @@ from anyseq.construct.gadgets.gains import (
     settle,
     settle_layers,
 )
-from anyseq.construct.gadgets.interpolator import Wiring, interpolate, interpolator_layers
+from anyseq.construct.gadgets.hats import Hats, HatWiring
+from anyseq.construct.gadgets.interpolator import (
+    Wiring,
+    interpolate,
+    least_hidden,
+    mixed_differences,
+    summable,
+)
 from anyseq.construct.gadgets.quantise import (
     banish,
     banish_ramp,
@@ -26,6 +33,7 @@ from anyseq.construct.gadgets.quantise import (
 from anyseq.construct.gadgets.rescale import rescale, rescaled
 from anyseq.construct.gadgets.router import route
 from anyseq.construct.gadgets.selector import select
+from anyseq.construct.gadgets.set_apart import keep_own, set_apart
 from anyseq.construct.gadgets.shift import all_max_shift, global_shift, selective_shifts
 from anyseq.construct.gadgets.tournament import tournament
 from anyseq.construct.gadgets.units import Units
@@ -34,6 +42,8 @@ from anyseq.construct.gadgets.windows import Room, windows
 
 __all__ = [
     "CONSTANT",
+    "HatWiring",
+    "Hats",
     "Room",
     "Units",
     "Wiring",
@@ -53,8 +63,10 @@ __all__ = [
     "global_shift",
     "idle",
     "interpolate",
-    "interpolator_layers",
     "into_colours",
+    "keep_own",
+    "least_hidden",
+    "mixed_differences",
     "narrowest_ramp",
     "positions_from_gain",
     "quantise",
@@ -65,8 +77,10 @@ __all__ = [
     "select",
     "select_clipped",
     "selective_shifts",
+    "set_apart",
     "settle",
     "settle_layers",
+    "summable",
     "take_above",
     "tournament",
     "value_map",

@@ -11,7 +11,7 @@ import torch
 from anyseq.base import UNIT_ROUNDOFF, generator
 from anyseq.construct.gathering.blocks import Blocks
 from anyseq.construct.gathering.heads import Heads, base_of
-from anyseq.construct.gathering.hops import hop, own_slots
+from anyseq.construct.gathering.hops import all_at_once, hop, own_slots, sees_all
 from anyseq.construct.gathering.offsets import (
     gather_by_offsets,
     offset_gain,
@@ -23,7 +23,7 @@ from anyseq.construct.gathering.room import Room
 from anyseq.construct.gathering.waves import read_waves
 from anyseq.design import Design
 from anyseq.nn import Layers
-from anyseq.positions import Absolute, Sinusoidal
+from anyseq.positions import Absolute, Place, Sinusoidal
 
 SLOT_ROUNDING = 4 * UNIT_ROUNDOFF
 """How far slots may be off with sinusoidal positions or gains; else they are exact."""
@@ -63,6 +63,15 @@ class Gathering:
         }
 
 
+def least_width(design: Design, features: int, slots_at: int, wanted: str) -> int:
+    """Slots, or numbers and steps; then slots on their way, or with gains all offsets of x."""
+    vertices, slots = design.tokens + design.bos, design.tokens * features
+    if wanted == "all" and sees_all(design) is not None:
+        return slots_at + slots
+    offsets = (2 * vertices - 1) * features * (Place.GAIN in design.position.acts_in)
+    return slots_at + max(slots, vertices) + max(slots, offsets)
+
+
 def gather(design: Design, room: Room, wanted: str) -> Gathering:
     """After these layers token i has a 1 in feature position_at + bos + i and no other position,
     x_j in slot j for every j it wants ("all", or j <= i for "causal"), 0 or a number of [0, 1] in
@@ -76,6 +85,9 @@ def gather(design: Design, room: Room, wanted: str) -> Gathering:
             vectors = _vectors(design, heads, room, offset_gain(heads))
             return Gathering(heads, tuple(blocks.runs), vectors)
     heads = Heads.of(design, room.features, tells=not told)
+    if wanted == "all" and sees_all(design) is not None:
+        all_at_once(heads, blocks, room)
+        return Gathering(heads, tuple(blocks.runs), _vectors(design, heads, room, None))
     gain = heads.shared_gain(generator(0))
     if isinstance(base, Sinusoidal):
         read_waves(base, heads.vertices, blocks, room)

@@ -16,10 +16,14 @@ sparsemax and entmax15, which ask for gaps of 1 and 2. A sink at -2λ gets nothi
 turns queries and keys; since they depend on the position only, they are turned back beforehand. So
 a copy of the slot arrives, on a stage; those who wanted it take it, in the way x was taken above,
 and the stage is cleared.
+
+Where everybody sees everybody, and knows its position from the start, one layer does it all: by the
+head of slot j all take x from token j, j too, and there is no need of a stage.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -29,9 +33,10 @@ from anyseq.construct.gadgets import Units
 from anyseq.construct.gathering.blocks import Blocks
 from anyseq.construct.gathering.heads import Heads, base_of
 from anyseq.construct.gathering.room import Room
+from anyseq.design import Design
 from anyseq.errors import ConstructionFault
 from anyseq.nn import AttentionLayers
-from anyseq.positions import Rotary
+from anyseq.positions import Absolute, Rotary
 
 
 @dataclass(frozen=True)
@@ -54,6 +59,30 @@ def own_slots(heads: Heads, room: Room) -> Units:
     return units
 
 
+def all_at_once(heads: Heads, blocks: Blocks, room: Room) -> None:
+    """Every token's x into its slot in all tokens, where `sees_all`; then x is cleared."""
+    bos, part = heads.design.bos, sees_all(heads.design)
+    assert part is not None
+    moves = [
+        Move(slot, part, dict.fromkeys(range(bos, heads.vertices), slot + bos))
+        for slot in range(room.tokens)
+    ]
+    units = Units()
+    units.clear(range(room.features), signed=True)
+    blocks.attend(_hop_layer(heads, room, moves, lambda _, feature: feature, room.slot), units)
+
+
+def sees_all(design: Design) -> int | None:
+    """The part of the first layer's pattern by which all tokens see all tokens, if there is one and
+    they know their positions."""
+    if not isinstance(design.position, Absolute):
+        return None
+    for part, pattern in enumerate(design.cycle[0].heads()):
+        if bool(pattern.mask(design.tokens + design.bos)[design.bos :, design.bos :].all()):
+            return part
+    return None
+
+
 def hop(heads: Heads, blocks: Blocks, room: Room, wanted: str) -> None:
     """Hops until every token has the slots it wants: "all", or for "causal" those before it."""
     design, bos = heads.design, heads.design.bos
@@ -67,7 +96,8 @@ def hop(heads: Heads, blocks: Blocks, room: Room, wanted: str) -> None:
     while any(not want <= have for want, have in zip(asked, held, strict=True)):
         moves = _moves(masks[len(blocks) % len(masks)], held, room.tokens)
         if moves:
-            blocks.attend(_hop_layer(heads, room, moves), _taken(heads, room, moves))
+            layer = _hop_layer(heads, room, moves, room.slot, room.stage)
+            blocks.attend(layer, _taken(heads, room, moves))
             for move in moves:
                 for vertex in move.source:
                     held[vertex].add(move.slot)
@@ -95,7 +125,14 @@ def _moves(masks: list[torch.Tensor], held: list[set[int]], tokens: int) -> list
     return moves
 
 
-def _hop_layer(heads: Heads, room: Room, moves: list[Move]) -> AttentionLayers:
+def _hop_layer(
+    heads: Heads,
+    room: Room,
+    moves: list[Move],
+    start: Callable[[int, int], int],
+    arrival: Callable[[int, int], int],
+) -> AttentionLayers:
+    """start, arrival: where (slot, feature) is read and written."""
     layer = heads.blank(room.width)
     gap = power_of_two_at_least(ZERO_WEIGHT_GAP + heads.vertices)
     base = base_of(heads.design.position)
@@ -112,8 +149,8 @@ def _hop_layer(heads: Heads, room: Room, moves: list[Move]) -> AttentionLayers:
             layer.q_weight[0, rows, room.position_at + vertex] = query
             layer.k_weight[0, rows, room.position_at + vertex] = key
         for feature in range(room.features):
-            layer.v_weight[0, rows.start + feature, room.slot(move.slot, feature)] = 1.0
-            layer.o_weight[0, room.stage(move.slot, feature), rows.start + feature] = 1.0
+            layer.v_weight[0, rows.start + feature, start(move.slot, feature)] = 1.0
+            layer.o_weight[0, arrival(move.slot, feature), rows.start + feature] = 1.0
     if layer.sink is not None:
         layer.sink.fill_(-2 * gap)
     return layer

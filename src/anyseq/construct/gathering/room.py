@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from anyseq.design import Design
-from anyseq.positions import Place
-
 
 @dataclass(frozen=True)
 class Room:
@@ -23,14 +20,6 @@ class Room:
     hidden: int
     position_at: int
     slots_at: int
-
-    @staticmethod
-    def least_width(design: Design, features: int, slots_at: int) -> int:
-        """Slots, or numbers and steps; then slots on their way, or with gains all offsets of x."""
-        vertices = design.tokens + design.bos
-        slots = design.tokens * features
-        offsets = (2 * vertices - 1) * features * (Place.GAIN in design.position.acts_in)
-        return slots_at + max(slots, vertices) + max(slots, offsets)
 
     def slot(self, token: int, feature: int) -> int:
         return self.slots_at + token * self.features + feature

@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar, Protocol
 
 import torch
 
@@ -22,15 +23,16 @@ from anyseq.base import UNIT_ROUNDOFF, Progress, power_of_two_at_least
 from anyseq.construct import needs
 from anyseq.construct.ask import Ask, Construction
 from anyseq.construct.error import ROUNDING, SUP, Term, combine
-from anyseq.construct.fused import KuhnTable
+from anyseq.construct.fused import KuhnTable, scale_of
 from anyseq.construct.gadgets import (
     Wiring,
     interpolate,
-    interpolator_layers,
-    select,
-    tournament,
+    keep_own,
+    least_hidden,
+    set_apart,
+    summable,
 )
-from anyseq.construct.gathering import SLOT_ROUNDING, Gathering, Room, gather
+from anyseq.construct.gathering import SLOT_ROUNDING, Gathering, Room, gather, least_width
 from anyseq.construct.lattice import lattice, strides
 from anyseq.construct.smooth import Bound
 from anyseq.construct.stages import Reading, Stage
@@ -42,6 +44,7 @@ from anyseq.positions import URPE, Sinusoidal
 NAME = "gather"
 
 _MOST_NODES = 2**28  # beyond the memory for their layers; a plan counts no further
+_MOST_SUMS = 2**52  # (m+1) 2^D of them: what `summable` has room for
 
 
 def recipe(ask: Ask) -> GatherRecipe:
@@ -62,11 +65,35 @@ def recipe(ask: Ask) -> GatherRecipe:
 
 def _check_nodes(ask: Ask, steps: int) -> None:
     nodes = (steps + 1) ** ask.axes
-    if nodes > _MOST_NODES:
+    if nodes > _MOST_NODES or (steps + 1) * 2**ask.axes * nodes > _MOST_SUMS:
         raise CannotApproximate(
             f"it needs δ <= 1/{steps}: over 2^{nodes.bit_length() - 1} nodes in "
             f"{ask.axes} dimensions"
         )
+
+
+class Middle(Protocol):
+    """What the layers between gathering and selecting say of themselves."""
+
+    @property
+    def layers(self) -> int:
+        """How many there are."""
+
+    @property
+    def hidden(self) -> int:
+        """Their ReLUs."""
+
+    @property
+    def width(self) -> int:
+        """The features that they need."""
+
+    @property
+    def slots_at(self) -> int:
+        """Where they read the sequence."""
+
+    @property
+    def values_at(self) -> int:
+        """Where they leave the outputs of all tokens."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +110,12 @@ class GatherRecipe:
     id_bits: None = None
     notes: tuple[str, ...] = ()
     exceptional: float = 0.0
+
+    values_label: ClassVar[str] = "values, scaled, others' less 2"
+    adds: ClassVar[str] = (
+        "Every token adds up f from node to node, as far as x has come: at the nodes around x, "
+        "with their weights."
+    )
 
     @property
     def steps(self) -> int:
@@ -119,24 +152,35 @@ class GatherRecipe:
     def _rounding(self) -> float:
         """A bound for |computed T - T|, for the blocks and for the look-up; inputs are float64.
 
-        For |f| <= 1: every pre-activation sums at most width+1 terms whose sizes add up to at most
-        (D+scratch+2)m, so it rounds by at most `once`. A form of round r uses scratch of the rounds
-        before on both sides: its error is at most 3^r times that. A node feature, at most 3m, is
-        filled while what was there is taken off: hidden+2 terms whose sizes add up to at most 9m.
-        Only nodes within one step of y along each axis, at most 3^D, can be on; each rounds its
-        product and two sums (4u). The selector rounds F + B once and back; the outputs of the other
-        n-1 tokens, F - B <= 0, may come out above 0 by what F is off, and are added. The look-up
-        rounds D+1 weights, products and sums, by less than 3(D+2)u <= `once`.
+        Let V bound Σ|∇f|. All pre-activations sum at most width+1 terms whose sizes add up to at
+        most 2m+2: they round by at most `once`. e_i is filled while what was there leaves, hidden+2
+        terms of sizes up to 2m+4 together: by this, two pre-activations and the one that leaves ν
+        is off by at most `filled` more with each axis (it is no steeper than 1 in what it was
+        before). So ReLUs are off by D times that. Their weights and the biases add up to (2D+1)V,
+        see `summable`, and to 2n+2 where values are set apart, times B <= 2|f|.
 
-        For other f it is in proportion; below 2^-960 underflow would count, so take that.
+        Values: a layer adds hidden terms; a ReLU is at most m+1. What is summed so far, up to some
+        node in lexicographic order, is bounded: nodes up to there and within a box make D boxes at
+        most, whose ∇f add up to at most 2^D values of f in all, and ReLU(t-c) adds that up over c,
+        at most m+2 times.
+
+        `summable` moves values by at most 2^-51 (2m+2+3D)V. The selector rounds F + 1 once and
+        back; the outputs of the other n-1 tokens, F - 1 <= 0, may come out above 0 by what F is
+        off, and are added. The look-up rounds D+1 weights, products and sums. Below 2^-960
+        underflow would count, so take that.
         """
-        axes, tokens, plan = self.ask.axes, self.ask.design.tokens, tournament(self.ask.axes)
-        wiring = self.wiring
-        once = (wiring.width + 2) * (axes + plan.scratch + 2) * self.steps * UNIT_ROUNDOFF
-        filled = (wiring.hidden + 2) * 9 * self.steps * UNIT_ROUNDOFF
-        hat = 2 * 3.0 ** (len(plan.rounds) + 1) * once + filled + 4 * UNIT_ROUNDOFF
-        unit = tokens * 3.0**axes * hat + 8 * UNIT_ROUNDOFF + self._moved()
-        return max(self.ask.bound, 2.0**-960) * unit
+        ask, wiring, steps, axes = self.ask, self.wiring, self.steps, self.ask.axes
+        bound, tokens = max(ask.bound, 2.0**-960), ask.design.tokens
+        varies = ask.smoothness.variation(axes, steps, bound)
+        varies *= 1 + 2.0**-48 * (steps + 1) * (2 * steps + 2) ** axes  # once moved
+        weight = (2 * axes + 1) * varies + 8 * tokens * bound
+        once = (wiring.width + 2) * (2 * steps + 2)
+        filled = 3 * once + (wiring.hidden + 2) * (2 * steps + 4)
+        sums = weight * (axes * filled + (wiring.hidden + 2) * (steps + 1))
+        sums += wiring.layers * 2 ** (axes + 1) * (steps + 6) * bound
+        moved = 4 * (2 * steps + 2 + 3 * axes) * varies
+        units = tokens * sums + moved + (6 * axes + 28) * bound
+        return float(units * UNIT_ROUNDOFF + bound * self._moved())
 
     def _moved(self) -> float:
         """What it does to T, where |f| <= 1, that slots may be off: along each axis T is no steeper
@@ -147,38 +191,47 @@ class GatherRecipe:
 
     @cached_property
     def wiring(self) -> Wiring:
-        """The chunk that needs the fewest parameters, and where everything lies.
+        """As many layers per fibre as make the fewest parameters, and where everything lies.
 
-        Features: input/output | positions | slots (D) | values (n·d_out) | scratch | nodes.
+        Features: input/output | positions | slots (D) | more. Values take the place of positions if
+        that is enough, else they follow the slots. Scratch takes what else is free, two features of
+        the output first: more of them would not be left exactly 0.
         """
         longest = int(power_of_two_at_least(self.steps + 1)).bit_length()
         return min(
-            (self._wiring(2**log_chunk) for log_chunk in range(longest)), key=self._parameters
+            (self._wiring(2**log_cuts) for log_cuts in range(longest)),
+            key=lambda wiring: self._shape(wiring).parameters,
         )
 
-    def _parameters(self, wiring: Wiring) -> int:
-        """Of the interpolator: nearly all there are."""
-        layers = interpolator_layers(wiring)
-        return layers * (2 * wiring.hidden * wiring.width + wiring.hidden + wiring.width)
-
-    def _wiring(self, chunk: int) -> Wiring:
-        ask, plan = self.ask, tournament(self.ask.axes)
-        slots_at = self._position_at + ask.design.tokens + ask.design.bos
-        values_at = slots_at + ask.axes
-        scratch_at = values_at + ask.entries
-        nodes_at = scratch_at + plan.scratch
-        least = Room.least_width(ask.design, ask.features, slots_at)
+    def _wiring(self, cuts: int) -> Wiring:
+        ask = self.ask
+        places_at, places = self._position_at, ask.design.tokens + ask.design.bos
+        slots_at = places_at + places
+        end = slots_at + ask.axes
+        values_at = places_at if ask.entries <= places else end
+        end = max(end, values_at + ask.entries)
+        free = [
+            *range(min(places_at, 2)),
+            *(at for at in range(places_at, slots_at) if not 0 <= at - values_at < ask.entries),
+            *range(end, end + ask.axes),
+        ]
+        scratch = tuple(free[: ask.axes - 1])
+        least = least_width(ask.design, ask.features, slots_at, self.wanted)
         return Wiring(
             axes=ask.axes,
             steps=self.steps,
-            chunk=chunk,
-            hidden=max(4 * chunk, ask.entries, *map(len, plan.rounds)),
-            width=max(nodes_at + chunk, least),
+            cuts=cuts,
+            hidden=max(least_hidden(ask.axes, self.steps, cuts), ask.entries),
+            width=max(end, 1 + max(scratch, default=0), least),
             slots_at=slots_at,
             values_at=values_at,
-            scratch_at=scratch_at,
-            nodes_at=nodes_at,
+            scratch=scratch,
+            spare=ask.design.tokens - 1,
         )
+
+    @property
+    def _middle(self) -> Middle:
+        return self.wiring
 
     @property
     def _position_at(self) -> int:
@@ -187,7 +240,10 @@ class GatherRecipe:
     @cached_property
     def gathering(self) -> Gathering:
         """What comes before the interpolator."""
-        ask, wiring = self.ask, self.wiring
+        return self._gathering(self._middle)
+
+    def _gathering(self, wiring: Middle) -> Gathering:
+        ask = self.ask
         room = Room(
             tokens=ask.design.tokens,
             features=ask.features,
@@ -200,8 +256,10 @@ class GatherRecipe:
 
     @cached_property
     def shape(self) -> StackShape:
-        ask, wiring, front = self.ask, self.wiring, self.gathering
-        rest = interpolator_layers(wiring) + 1
+        return self._shape(self._middle)
+
+    def _shape(self, wiring: Middle) -> StackShape:
+        ask, front, rest = self.ask, self._gathering(wiring), wiring.layers + 1
         return StackShape(
             tokens=ask.design.tokens,
             in_features=ask.features,
@@ -227,49 +285,46 @@ class GatherRecipe:
                 known = (token + 1) * ask.features
                 values[:, token] = values[nodes[:, :known] @ stride[:known], token]
         largest = float(values.abs().max())
+        values = summable(values.flatten(1), ask.axes).view_as(values)
         return Construction(
             KuhnTable(self.steps, values),
-            lambda: self._model(values),
+            lambda: self._model(values, largest),
             largest,
             stages=self._stages(),
         )
 
     def _stages(self) -> tuple[Stage, ...]:
-        ask, wiring, front = self.ask, self.wiring, self.gathering.layers
-        middle = interpolator_layers(wiring)
+        ask, wiring, front = self.ask, self._middle, self.gathering.layers
+        middle = wiring.layers
         idle = self.shape.layers - front - middle - 1
         causal = self.wanted == "causal"
         reads, outputs = "sequence up to itself" if causal else "whole sequence", ask.out_features
         result = Reading("T", 0, outputs)
         slots = Reading("slots", wiring.slots_at, ask.axes, past=ask.features * causal)
-        values = Reading(
-            "values of all tokens", wiring.values_at, ask.entries, past=outputs * causal
-        )
+        values = Reading(self.values_label, wiring.values_at, ask.entries, past=outputs * causal)
         gathers = f"Every token comes to know its position, and to hold the {reads} in its slots."
-        adds = "Every token adds up the values at the nodes around x, with their weights."
         stages = (
             Stage("gather", front, gathers, slots),
-            Stage("interpolate", middle, adds, values),
+            Stage("interpolate", middle, self.adds, values),
             Stage("select", 1, "Every token keeps its own values.", result),
         )
         rest = Stage("idle", idle, "The design is deeper than the network needs to be.", result)
         return (*stages, rest) if idle else stages
 
-    def _model(self, values: torch.Tensor) -> Stack:
-        ask, wiring, front = self.ask, self.wiring, self.gathering
-        largest = float(values.abs().max())
-        runs = [
-            *front.runs,
-            interpolate(values.flatten(1), wiring),
-            select(
-                tokens=ask.design.tokens,
-                out_features=ask.out_features,
-                width=wiring.width,
-                position_at=self._position_at + ask.design.bos,
-                values_at=wiring.values_at,
-                bound=power_of_two_at_least(largest) if largest else 1.0,
-            ),
-        ]
+    def _behind(self, values: torch.Tensor, largest: float) -> list[Layers]:
+        """What follows the gathering, for values (nodes, tokens, out_features); largest: of |f|."""
+        ask, wiring = self.ask, self.wiring
+        scale, tokens = scale_of(values), ask.design.tokens
+        outputs = {"out_features": ask.out_features, "values_at": wiring.values_at}
+        middle = interpolate(values.flatten(1) / scale, wiring)
+        assert middle.feedforward is not None
+        position_at = self._position_at + ask.design.bos
+        set_apart(middle.feedforward, tokens=tokens, position_at=position_at, **outputs)
+        return [middle, keep_own(tokens=tokens, width=wiring.width, scale=scale, **outputs)]
+
+    def _model(self, values: torch.Tensor, largest: float) -> Stack:
+        ask, front = self.ask, self.gathering
+        runs = [*front.runs, *self._behind(values, largest)]
         runs.append(Layers(idle=self.shape.layers - sum(map(len, runs))))
         return Stack.of(
             ask.design,
