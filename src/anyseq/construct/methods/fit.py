@@ -24,7 +24,7 @@ from anyseq.construct.ask import Ask, Construction
 from anyseq.construct.error import SUP, Term
 from anyseq.construct.gadgets import route, select_clipped
 from anyseq.construct.gadgets.blank import blank_feed_forward
-from anyseq.construct.gathering import Gathering, Heads, Room, gather
+from anyseq.construct.gathering import Gathering, Heads, Room, gather, least_width
 from anyseq.construct.relu_net import FittedNet, NetShape
 from anyseq.construct.target import Target
 from anyseq.construct.train import BATCH, STEPS, train
@@ -118,7 +118,7 @@ class FitRecipe:
             features=ask.features,
             width=max(
                 self._values_at + ask.entries,
-                Room.least_width(ask.design, ask.features, slots_at),
+                least_width(ask.design, ask.features, slots_at, "all"),
             ),
             hidden=max(_HIDDEN, 2 * ask.features, 2 * ask.entries),
             position_at=self._position_at,

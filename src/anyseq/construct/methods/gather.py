@@ -19,7 +19,7 @@ from typing import ClassVar, Protocol
 
 import torch
 
-from anyseq.base import UNIT_ROUNDOFF, Progress, power_of_two_at_least
+from anyseq.base import UNIT_ROUNDOFF, Progress
 from anyseq.construct import needs
 from anyseq.construct.ask import Ask, Construction
 from anyseq.construct.error import ROUNDING, SUP, Term, combine
@@ -197,11 +197,13 @@ class GatherRecipe:
         that is enough, else they follow the slots. Scratch takes what else is free, two features of
         the output first: more of them would not be left exactly 0.
         """
-        longest = int(power_of_two_at_least(self.steps + 1)).bit_length()
-        return min(
-            (self._wiring(2**log_cuts) for log_cuts in range(longest)),
-            key=lambda wiring: self._shape(wiring).parameters,
-        )
+        best, least = self._wiring(1), self._shape(self._wiring(1)).parameters
+        while True:
+            other = self._wiring(2 * best.cuts)
+            parameters = self._shape(other).parameters
+            if parameters >= least:
+                return best
+            best, least = other, parameters
 
     def _wiring(self, cuts: int) -> Wiring:
         ask = self.ask
