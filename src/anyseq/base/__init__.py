@@ -10,7 +10,7 @@ from anyseq.base.dyadic import (
 )
 from anyseq.base.files import check_new, read_folder, write_folder, write_text
 from anyseq.base.progress import Progress, silent
-from anyseq.base.random import generator, uniform
+from anyseq.base.random import generator, seed_of, uniform
 from anyseq.base.text import layers_text, table
 
 __all__ = [
@@ -29,6 +29,7 @@ __all__ = [
     "power_of_two_at_least",
     "power_of_two_at_most",
     "read_folder",
+    "seed_of",
     "silent",
     "table",
     "uniform",

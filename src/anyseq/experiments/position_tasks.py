@@ -1,0 +1,67 @@
+"""Paper C's synthetic tasks: can a network find out where a token is?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from anyseq.base import generator
+from anyseq.design import Design
+from anyseq.experiments.experiment import Batch, Cell, Metric
+from anyseq.experiments.tokens import POSITIONS, TokenModel, TokenTask
+
+_HELD_OUT_BATCHES, _HELD_OUT_ROWS = 4, 64
+ACCURACY = Metric("accuracy", higher_is_better=True)
+
+
+@dataclass(frozen=True)
+class PositionCell(Cell):
+    """position: a key of `POSITIONS`; dtype: of the weights."""
+
+    position: str = "none"
+    vocab: int = 10
+    tokens: int = 128
+    dim: int = 768
+    depth: int = 3
+    heads: int = 12
+    dtype: str = "float32"
+
+
+@dataclass(frozen=True)
+class Synthetic(TokenTask):
+    """Random ids (rows, tokens), and a target that follows from them."""
+
+    vocab: int
+    tokens: int
+
+    def batch(self, size: int, rng: torch.Generator) -> Batch:
+        ids = self.ids(size, rng)
+        return {"input": ids, "target": self.target(ids)}
+
+    def held_out(self) -> Sequence[Batch]:
+        rng = generator(2**31)
+        return [self.batch(_HELD_OUT_ROWS, rng) for _ in range(_HELD_OUT_BATCHES)]
+
+    def ids(self, size: int, rng: torch.Generator) -> torch.Tensor:
+        """Independent and uniform."""
+        return torch.randint(self.vocab, (size, self.tokens), generator=rng)
+
+    def target(self, ids: torch.Tensor) -> torch.Tensor:
+        """y_i = i."""
+        return torch.arange(self.tokens).expand_as(ids)
+
+
+def position_model(cell: PositionCell, classes: int, vocab: int) -> nn.Module:
+    """The encoder of a cell."""
+    return TokenModel(
+        Design(cell.tokens, position=POSITIONS[cell.position]),
+        cell.dim,
+        cell.depth,
+        cell.heads,
+        vocab=vocab,
+        classes=classes,
+        dtype=getattr(torch, cell.dtype),
+    )
