@@ -71,7 +71,7 @@ def write_folder(
 
 def write_text(file: Path, text: str) -> None:
     """Replace a text file, whole or not at all."""
-    draft = file.with_name(f".{file.name}.draft")
+    draft = file.with_name(f".{file.name}.{os.getpid()}.draft")  # another process may write it, too
     try:
         draft.write_text(text)
         _to_disk(draft)

@@ -36,7 +36,8 @@ def accelerator() -> Accelerator:
         raise MissingExtra(
             'training needs accelerate: pip install "anyseq[experiments]"'
         ) from problem
-    return Accelerator()
+    # told, since without it processes on CPUs would not look for each other
+    return Accelerator(cpu=not torch.accelerator.is_available())
 
 
 class Engine:

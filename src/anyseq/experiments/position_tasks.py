@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -10,11 +10,14 @@ from torch import nn
 
 from anyseq.base import generator
 from anyseq.design import Design
-from anyseq.experiments.experiment import Batch, Cell, Metric
+from anyseq.experiments.experiment import Batch, Cell, Judgement, Metric
+from anyseq.experiments.table import Table
 from anyseq.experiments.tokens import POSITIONS, TokenModel, TokenTask
 
 _HELD_OUT_BATCHES, _HELD_OUT_ROWS = 4, 64
 ACCURACY = Metric("accuracy", higher_is_better=True)
+SOLVED = 0.99
+"""The accuracy from which on a task counts as solved."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +57,7 @@ class Synthetic(TokenTask):
         return torch.arange(self.tokens).expand_as(ids)
 
 
-def position_model(cell: PositionCell, classes: int, vocab: int) -> nn.Module:
+def position_model(cell: PositionCell, vocab: int, classes: int | None = None) -> nn.Module:
     """The encoder of a cell."""
     return TokenModel(
         Design(cell.tokens, position=POSITIONS[cell.position]),
@@ -65,3 +68,24 @@ def position_model(cell: PositionCell, classes: int, vocab: int) -> nn.Module:
         classes=classes,
         dtype=getattr(torch, cell.dtype),
     )
+
+
+def judged(table: Table, *, solved: Sequence[str], failed: Mapping[str, float]) -> Judgement:
+    """ "same" if every seed of the `solved` settings reaches 0.99, and the mean of each of the
+    `failed` stays below its limit."""
+    found = {name: table.summary(name, ACCURACY.name) for name in (*solved, *failed)}
+    if missing := [name for name, one in found.items() if one is None]:
+        return Judgement("not comparable", f"not run yet: {', '.join(missing)}")
+    if table.scale == "tiny":
+        return Judgement("not comparable", "tiny only shows that everything runs")
+    seen = {name: one for name, one in found.items() if one is not None}
+    short = [f"{name} has {seen[name].lowest:.3f}" for name in solved if seen[name].lowest < SOLVED]
+    high = [
+        f"{name} has {seen[name].mean:.3f}, more than {limit:.3f}"
+        for name, limit in failed.items()
+        if seen[name].mean > limit
+    ]
+    if short or high:
+        return Judgement("different", "; ".join(short + high))
+    low = ", ".join(f"{name} {seen[name].mean:.3f}" for name in failed)
+    return Judgement("same", f"{', '.join(solved)} at {SOLVED} or more with every seed; {low}")

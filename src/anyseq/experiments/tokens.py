@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.nn.functional import cross_entropy
+from torch.nn.functional import cross_entropy, linear
 
 from anyseq.design import Design
 from anyseq.experiments.experiment import Batch, Ratio, Task
@@ -49,7 +49,10 @@ class TokenTask(Task):
 
 class TokenModel(nn.Module):
     """Ids (batch, tokens) -> logits (batch, tokens, classes): an embedding, a Transformer of a
-    design, a layer norm, and a linear map."""
+    design, a layer norm, and a linear map; that is the embedding again unless `classes` is given.
+
+    more: what `Transformer` takes.
+    """
 
     def __init__(
         self,
@@ -59,17 +62,21 @@ class TokenModel(nn.Module):
         heads: int,
         *,
         vocab: int,
-        classes: int,
+        classes: int | None = None,
+        dtype: torch.dtype | None = None,
         **more: Any,
     ) -> None:
         super().__init__()
-        dtype = more.get("dtype")
         self.embedding = nn.Embedding(vocab, dim, dtype=dtype)
-        self.body = Transformer(design, dim, depth, heads, **more)
+        nn.init.normal_(self.embedding.weight, std=dim**-0.5)  # logits of size 1 at the start
+        self.body = Transformer(design, dim, depth, heads, dtype=dtype, **more)
         self.norm = nn.LayerNorm(dim, dtype=dtype)
-        self.head = nn.Linear(dim, classes, dtype=dtype)
+        self.head = None if classes is None else nn.Linear(dim, classes, dtype=dtype)
 
     def forward(self, ids: torch.Tensor) -> torch.Tensor:
         """(batch, tokens) -> (batch, tokens, classes)."""
-        logits: torch.Tensor = self.head(self.norm(self.body(self.embedding(ids))))
+        x = self.norm(self.body(self.embedding(ids)))
+        logits: torch.Tensor = (
+            linear(x, self.embedding.weight) if self.head is None else self.head(x)
+        )
         return logits
