@@ -22,6 +22,7 @@ from anyseq.experiments.position_tasks import (
     Synthetic,
     judged,
     position_model,
+    torch_peer,
 )
 from anyseq.experiments.table import Table
 from anyseq.experiments.tokens import POSITIONS
@@ -59,6 +60,9 @@ class ConstantInput(Experiment[PositionCell]):
 
     def model(self, cell: PositionCell) -> nn.Module:
         return position_model(cell, cell.vocab, classes=cell.tokens)
+
+    def peer(self, cell: PositionCell) -> nn.Module:
+        return torch_peer(cell, cell.vocab, classes=cell.tokens)
 
     def judge(self, table: Table) -> Judgement:
         chance = 1 / _SIZES[table.scale].tokens + _ROUNDING

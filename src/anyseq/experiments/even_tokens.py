@@ -17,6 +17,7 @@ from anyseq.experiments.position_tasks import (
     Synthetic,
     judged,
     position_model,
+    torch_peer,
 )
 from anyseq.experiments.table import Table
 from anyseq.experiments.tokens import POSITIONS
@@ -71,6 +72,9 @@ class EvenTokens(Experiment[PositionCell]):
 
     def model(self, cell: PositionCell) -> nn.Module:
         return position_model(cell, cell.vocab + 1)
+
+    def peer(self, cell: PositionCell) -> nn.Module:
+        return torch_peer(cell, cell.vocab + 1)
 
     def judge(self, table: Table) -> Judgement:
         return judged(

@@ -11,11 +11,13 @@ To add one, write a file with
         name, paper, claim = "my-experiment", "C", "What the paper says, in a sentence."
         metric = Metric("accuracy", higher_is_better=True)
         published = {"urpe": 1.0}            # setting -> the paper's value of that metric
+        note = "Read off bars."              # if there is something to say about those
 
         def grid(self, scale): ...           # the cells, one per setting
         def task(self, cell, data): ...      # a Task: batches and what to measure on them
         def model(self, cell): ...           # a torch module; its random numbers are seeded
         def judge(self, table): ...          # same, different or not comparable, and why
+        def peer(self, cell): ...            # if torch has the parts: the same model, for the speed
 
 and name it in `catalogue.EXPERIMENTS`. Training, processes, checkpoints, tables and pictures are
 the harness's: nothing of them is in an experiment.
@@ -131,6 +133,7 @@ class Experiment(ABC, Generic[C]):
     claim: ClassVar[str]
     metric: ClassVar[Metric]
     published: ClassVar[Mapping[str, float]]
+    note: ClassVar[str] = ""
 
     @abstractmethod
     def grid(self, scale: str) -> Sequence[C]:
@@ -147,6 +150,10 @@ class Experiment(ABC, Generic[C]):
     @abstractmethod
     def judge(self, table: Table) -> Judgement:
         """What the table says about the claim. A claim that does not hold is "different"."""
+
+    def peer(self, cell: C) -> nn.Module | None:
+        """The same model of torch's own parts, to compare the speed with; None: there is none."""
+        return None
 
     def measure(self, cell: C, seed: int) -> Mapping[str, float] | None:
         """For an experiment that trains nothing: its metrics. None: train, and ask the task."""

@@ -16,6 +16,7 @@ from anyseq.experiments.position_tasks import (
     Synthetic,
     judged,
     position_model,
+    torch_peer,
 )
 from anyseq.experiments.table import Table
 from anyseq.experiments.tokens import POSITIONS
@@ -45,6 +46,9 @@ class PositionIdentification(Experiment[PositionCell]):
 
     def model(self, cell: PositionCell) -> nn.Module:
         return position_model(cell, cell.vocab, classes=cell.tokens)
+
+    def peer(self, cell: PositionCell) -> nn.Module:
+        return torch_peer(cell, cell.vocab, classes=cell.tokens)
 
     def judge(self, table: Table) -> Judgement:
         return judged(table, solved=("urpe", "absolute"), failed={"none": 0.5, "rpe": 0.5})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import nn
@@ -11,6 +12,7 @@ from torch import nn
 from anyseq.base import generator
 from anyseq.design import Design
 from anyseq.experiments.experiment import Batch, Cell, Judgement, Metric
+from anyseq.experiments.peer import TorchPeer
 from anyseq.experiments.table import Table
 from anyseq.experiments.tokens import POSITIONS, TokenModel, TokenTask
 
@@ -59,15 +61,21 @@ class Synthetic(TokenTask):
 
 def position_model(cell: PositionCell, vocab: int, classes: int | None = None) -> nn.Module:
     """The encoder of a cell."""
-    return TokenModel(
-        Design(cell.tokens, position=POSITIONS[cell.position]),
-        cell.dim,
-        cell.depth,
-        cell.heads,
-        vocab=vocab,
-        classes=classes,
-        dtype=getattr(torch, cell.dtype),
-    )
+    return TokenModel(_design(cell), **_shape(cell), vocab=vocab, classes=classes)
+
+
+def torch_peer(cell: PositionCell, vocab: int, classes: int | None = None) -> nn.Module:
+    """The same of torch's own parts."""
+    return TorchPeer(_design(cell), **_shape(cell), vocab=vocab, classes=classes)
+
+
+def _design(cell: PositionCell) -> Design:
+    return Design(cell.tokens, position=POSITIONS[cell.position])
+
+
+def _shape(cell: PositionCell) -> dict[str, Any]:
+    dtype = getattr(torch, cell.dtype)
+    return {"dim": cell.dim, "depth": cell.depth, "heads": cell.heads, "dtype": dtype}
 
 
 def judged(table: Table, *, solved: Sequence[str], failed: Mapping[str, float]) -> Judgement:

@@ -20,6 +20,7 @@ from anyseq.experiments.data import Data
 from anyseq.experiments.engine import Engine
 from anyseq.experiments.experiment import AnyExperiment, Cell
 from anyseq.experiments.folder import RunFolder
+from anyseq.experiments.peer import speed_against
 from anyseq.experiments.state import started_from
 
 _LOOKS = 100  # lines of metrics.jsonl, if a run has as many steps
@@ -70,10 +71,26 @@ class Run:
         for name, value in metrics.items():
             if not math.isfinite(value):
                 raise TrainingDiverged(f"{self._name}: {name} is {value} at the end")
-        return metrics | {
-            "steps_per_second": self.cell.steps / progress.seconds,
-            "data_share": progress.data_seconds / progress.seconds,
-        }
+        return (
+            metrics
+            | self._speed(engine)
+            | {
+                "steps_per_second": self.cell.steps / progress.seconds,
+                "data_share": progress.data_seconds / progress.seconds,
+            }
+        )
+
+    def _speed(self, engine: Engine) -> dict[str, float]:
+        """Beside torch's own parts, once for each cell; processes that wait for each other would
+        time that instead."""
+        if self.seed > 0 or engine.processes > 1:
+            return {}
+        with torch.random.fork_rng():
+            own, peer = self.experiment.model(self.cell), self.experiment.peer(self.cell)
+        if peer is None:
+            return {}
+        own, peer = (model.to(engine.accelerator.device) for model in (own, peer))
+        return {"speed_against_torch": speed_against(own, peer, engine.task, self.cell.batch)}
 
     def _engine(self) -> Engine:
         task = self.experiment.task(self.cell, self.data)
