@@ -40,6 +40,11 @@ def accelerator() -> Accelerator:
     return Accelerator(cpu=not torch.accelerator.is_available())
 
 
+def is_main_process() -> bool:
+    """Whether this process, of all that run together, writes files and reports."""
+    return bool(accelerator().is_main_process)
+
+
 class Engine:
     """A model, its optimiser, and one step of training."""
 

@@ -15,12 +15,12 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from itertools import count, product
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 from anyseq.base import at_least_one, one_of, write_text
-from anyseq.errors import FileProblem
 from anyseq.experiments.catalogue import EXPERIMENTS
 from anyseq.experiments.data import Data
 from anyseq.experiments.engine import accelerator
@@ -53,29 +53,24 @@ def reproduce(
     at_least_one("--seeds", seeds)
     given, processes = Data(data), accelerator()
     with _interruptible() as stop:
-        for seed in range(seeds):
-            for cell in experiment.grid(scale):
-                folder = RunFolder(_place(out, experiment, scale, cell.setting, seed))
-                config = {"experiment": name, "scale": scale, "seed": seed, "data": given.kind}
+        for seed, cell in product(range(seeds), experiment.grid(scale)):
+            folder = _folder(out, experiment, scale, cell.setting, seed)
+            if processes.is_main_process:
+                facts = {"experiment": name, "scale": scale, "seed": seed, "data": given.kind}
+                folder.open(facts | asdict(cell))
+            processes.wait_for_everyone()
+            if folder.result() is None:
+                found = experiment.measure(cell, seed)
+                if found is None:
+                    start = cell.start and _folder(out, experiment, scale, cell.start, seed)
+                    run = Run(experiment, cell, seed, given, folder, start or None)
+                    found = run.train(watch, stop)
                 if processes.is_main_process:
-                    folder.open(config | asdict(cell))
+                    folder.write_result(found)
+                    write_results(out)
                 processes.wait_for_everyone()
-                if folder.result() is None:
-                    start = None
-                    if cell.start is not None:
-                        start = RunFolder(_place(out, experiment, scale, cell.start, seed))
-                    found = experiment.measure(cell, seed)
-                    if found is None:
-                        run = Run(experiment, cell, seed, given, folder, start)
-                        found = run.train(watch, stop)
-                    if processes.is_main_process:
-                        folder.write_result(found)
-                        write_results(out)
-                    processes.wait_for_everyone()
-                if stop():
-                    raise KeyboardInterrupt(
-                        f"stopped after {cell.setting}; the same command goes on"
-                    )
+            if stop():
+                raise KeyboardInterrupt(f"stopped after {cell.setting}; the same command goes on")
     return next(table for table in tables(out) if (table.experiment, table.scale) == (name, scale))
 
 
@@ -99,9 +94,11 @@ def _rows(out: Path, experiment: AnyExperiment, scale: str) -> Iterator[Row]:
     if not (out / experiment.name / scale).is_dir():
         return
     for cell in experiment.grid(scale):
-        seed = 0
-        while (folder := _place(out, experiment, scale, cell.setting, seed)).is_dir():
-            for metric, value in (RunFolder(folder).result() or {}).items():
+        for seed in count():
+            run = _folder(out, experiment, scale, cell.setting, seed)
+            if not run.folder.is_dir():
+                break
+            for metric, value in (run.result() or {}).items():
                 yield {
                     "experiment": experiment.name,
                     "scale": scale,
@@ -110,12 +107,11 @@ def _rows(out: Path, experiment: AnyExperiment, scale: str) -> Iterator[Row]:
                     "metric": metric,
                     "value": value,
                 }
-            seed += 1
 
 
-def _place(out: Path, experiment: AnyExperiment, scale: str, setting: str, seed: int) -> Path:
+def _folder(out: Path, experiment: AnyExperiment, scale: str, setting: str, seed: int) -> RunFolder:
     plain = re.sub(r"[^a-z0-9.]+", "-", setting.lower()).strip("-")
-    return out / experiment.name / scale / plain / f"seed-{seed}"
+    return RunFolder(out / experiment.name / scale / plain / f"seed-{seed}")
 
 
 @contextmanager
@@ -138,10 +134,3 @@ def _interruptible() -> Iterator[Callable[[], bool]]:
     finally:
         for number, handler in zip(numbers, before, strict=True):
             signal.signal(number, handler)
-
-
-def check_folder(out: Path) -> Path:
-    """A folder with results."""
-    if not tables(out):
-        raise FileProblem(f"--report {out}: no finished run is there")
-    return out
