@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from anyseq.experiments.constant_input import ConstantInput
 from anyseq.experiments.copying import Copying
 from anyseq.experiments.even_tokens import EvenTokens
@@ -11,7 +9,7 @@ from anyseq.experiments.experiment import AnyExperiment
 from anyseq.experiments.overhead import Overhead
 from anyseq.experiments.position_identification import PositionIdentification
 
-EXPERIMENTS: Mapping[str, AnyExperiment] = {
+EXPERIMENTS: dict[str, AnyExperiment] = {
     experiment.name: experiment
     for experiment in (
         PositionIdentification(),

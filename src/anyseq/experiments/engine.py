@@ -17,7 +17,7 @@ import torch
 from torch import nn
 
 from anyseq.base import seed_of
-from anyseq.errors import MissingExtra
+from anyseq.errors import InvalidArgument, MissingExtra
 from anyseq.experiments.experiment import Batch, Cell, Task
 from anyseq.experiments.folder import Groups
 from anyseq.experiments.state import full_state, restore
@@ -68,6 +68,8 @@ class Engine:
     def step(self, step: int, batch: Batch, votes: Sequence[bool]) -> tuple[float, list[bool]]:
         """Train on the global batch: the loss, and which votes some process has cast.
 
+        NaN: the loss, its gradient or the weights are no numbers, and nothing was changed.
+
         Every process has the whole batch and takes its rows. DDP averages gradients over the
         processes, so each divides by the count of all of them and multiplies by their number.
         """
@@ -76,14 +78,22 @@ class Engine:
         for group in self.optimiser.param_groups:
             group["lr"] = rate_at(self.cell, step)
         self.model.train()
-        found = self.task.loss(self.model, self._share(batch))
+        try:
+            found = self.task.loss(self.model, self._share(batch))
+        except InvalidArgument:
+            if all(bool(weight.isfinite().all()) for weight in self.model.parameters()):
+                raise
+            return math.nan, [False] * len(votes)  # an operator met them before the loss did
         sums = torch.stack([found.total.detach(), found.items, *map(found.total.new_tensor, votes)])
-        total, count, *cast = self._sum(sums).tolist()
-        self.accelerator.backward(found.total * (self.processes / max(count, 1.0)))
-        self.accelerator.clip_grad_norm_(self.model.parameters(), _CLIP)
+        total, items, *cast = self._sum(sums).tolist()
+        self.accelerator.backward(found.total * (self.processes / max(items, 1.0)))
+        norm = float(self.accelerator.clip_grad_norm_(self.model.parameters(), _CLIP))
+        # a scaler of mixed precision expects infinite gradients, and leaves such a step out
+        if self.accelerator.scaler is None and not math.isfinite(norm):
+            return math.nan, [False] * len(votes)
         self.optimiser.step()
         self.optimiser.zero_grad()
-        return total / max(count, 1.0), [vote > 0 for vote in cast]
+        return total / max(items, 1.0), [vote > 0 for vote in cast]
 
     @torch.no_grad()
     def evaluate(self) -> dict[str, float]:

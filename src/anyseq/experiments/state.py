@@ -17,14 +17,23 @@ from anyseq.experiments.folder import Groups
 
 
 def full_state(model: nn.Module, optimiser: torch.optim.Optimizer) -> Groups:
-    """Two groups of tensors, "model" and "optimiser"; all processes must ask, the first gets it."""
+    """Two groups of tensors, "model" and "optimiser"; all processes must ask, the first gets it.
+
+    Without the optimiser's numbers, such as the rate, which are the cell's.
+    """
     from torch.distributed.checkpoint.state_dict import StateDictOptions, get_state_dict
 
-    options = StateDictOptions(
-        full_state_dict=True, cpu_offload=True, flatten_optimizer_state_dict=True
-    )
-    weights, state = get_state_dict(model, optimiser, options=options)
-    return {"model": _tensors(weights), "optimiser": _tensors(state)}
+    options = StateDictOptions(full_state_dict=True, cpu_offload=True)
+    found: tuple[Any, Any] = get_state_dict(model, optimiser, options=options)
+    weights, state = found
+    return {
+        "model": {name: value.clone() for name, value in weights.items()},
+        "optimiser": {
+            f"{name}.{key}": value.clone()
+            for name, kept in state.get("state", {}).items()
+            for key, value in kept.items()
+        },
+    }
 
 
 def restore(model: nn.Module, optimiser: torch.optim.Optimizer, groups: Groups) -> None:
@@ -36,12 +45,16 @@ def restore(model: nn.Module, optimiser: torch.optim.Optimizer, groups: Groups) 
         set_optimizer_state_dict,
     )
 
-    options = StateDictOptions(full_state_dict=True, flatten_optimizer_state_dict=True)
+    state: dict[str, dict[str, torch.Tensor]] = {}
+    for name, value in groups["optimiser"].items():
+        parameter, key = name.rsplit(".", 1)
+        state.setdefault(parameter, {})[key] = value.clone()
+    weights: dict[str, Any] = {name: value.clone() for name, value in groups["model"].items()}
+    options = StateDictOptions(full_state_dict=True)
+    # this makes room for the state by a step of size 0, so the weights come last
     own: dict[str, Any] = get_optimizer_state_dict(model, optimiser, options=options)
     try:
-        # the optimiser first: making room for its state is a step of size 0
-        set_optimizer_state_dict(model, optimiser, own | groups["optimiser"], options=options)
-        weights: dict[str, Any] = {**groups["model"]}
+        set_optimizer_state_dict(model, optimiser, own | {"state": state}, options=options)
         set_model_state_dict(model, weights, options=options)
     except (KeyError, RuntimeError) as problem:
         raise FileProblem(f"a checkpoint does not fit its model: {problem}") from problem
@@ -58,12 +71,3 @@ def started_from(model: nn.Module, weights: Mapping[str, torch.Tensor]) -> None:
             if name in own and own[name].shape == value.shape
         }
     )
-
-
-def _tensors(state: Mapping[str, Any]) -> dict[str, torch.Tensor]:
-    """Without the optimiser's numbers, such as the rate, which are the cell's."""
-    return {
-        name: value.detach().clone()
-        for name, value in state.items()
-        if isinstance(value, torch.Tensor)
-    }

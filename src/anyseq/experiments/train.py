@@ -127,8 +127,8 @@ class Run:
             loss, (stopping, keeping) = engine.step(progress.step, batch, (stop(), due))
             if not math.isfinite(loss):
                 raise TrainingDiverged(
-                    f"{self._name}: the loss is {loss} at step {progress.step + 1}; the last "
-                    "checkpoint is kept, a lower rate may help"
+                    f"{self._name}: the loss or its gradient is no number at step "
+                    f"{progress.step + 1}; the last checkpoint is kept"
                 )
             progress.step += 1
             progress.data_seconds += made - began
