@@ -1,26 +1,23 @@
 """Paper C, what URPE costs: time and memory of a training step beside RPE's.
 
-Times are medians of alternating steps; memory is what a step needs on top of the weights, each
-in a process of its own, since memory that was freed is not always given back.
+Times are medians of alternating steps; memory is what a step needs on top of the weights.
 """
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import ClassVar
 
 import torch
 from torch import nn
 
-from anyseq.base import extra_bytes, medians, seed_of
+from anyseq.base import medians, seed_of
 from anyseq.experiments.data import Data
 from anyseq.experiments.experiment import Experiment, Judgement, Metric
 from anyseq.experiments.peer import training_step
 from anyseq.experiments.position_tasks import PositionCell, Synthetic, position_model, torch_peer
+from anyseq.experiments.step_memory import step_bytes
 from anyseq.experiments.table import Table
 
 _LENGTHS = {"tiny": (16,), "small": (128, 512), "medium": (128, 512, 1024), "paper": (512,)}
@@ -75,7 +72,7 @@ class Overhead(Experiment[PositionCell]):
             {name: training_step(model, task, cell.batch) for name, model in models.items()},
             cell.steps,
         )
-        memory, rpe_memory = _memory(cell), _memory(replace(cell, position="rpe"))
+        memory, rpe_memory = step_bytes(cell), step_bytes(replace(cell, position="rpe"))
         return {
             "time_against_rpe": times["own"] / times["rpe"],
             "time_against_torch": times["own"] / times["torch"],
@@ -96,20 +93,3 @@ class Overhead(Experiment[PositionCell]):
         costs = f"{time.mean:.3f} times RPE's time and {memory.mean:.3f} times its memory"
         little = max(time.mean, memory.mean) <= _SMALL_COST
         return Judgement("same" if little else "different", f"{costs} at {setting}")
-
-
-def _memory(cell: PositionCell) -> float:
-    """Bytes of a training step, in a new process."""
-    command = [sys.executable, "-m", "anyseq.experiments.overhead", json.dumps(asdict(cell))]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    return max(float(done.stdout), 1.0)
-
-
-def _step_bytes(cell: PositionCell) -> int:
-    experiment = Overhead()
-    step = training_step(experiment.model(cell), experiment.task(cell, Data()), cell.batch)
-    return extra_bytes(step)
-
-
-if __name__ == "__main__":
-    sys.stdout.write(str(_step_bytes(PositionCell(**json.loads(sys.argv[1])))))

@@ -1,0 +1,32 @@
+"""What a training step needs on top of the weights: measured in a process of its own, since memory
+that was freed is not always given back.
+
+    python -m anyseq.experiments.step_memory CELL      the cell of an overhead experiment, as JSON
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import asdict
+
+from anyseq.base import extra_bytes
+from anyseq.experiments.peer import training_step
+from anyseq.experiments.position_tasks import PositionCell, Synthetic, position_model
+
+
+def step_bytes(cell: PositionCell) -> int:
+    """Measured in a new process."""
+    command = [sys.executable, "-m", "anyseq.experiments.step_memory", json.dumps(asdict(cell))]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return max(int(done.stdout), 1)
+
+
+def _measure(cell: PositionCell) -> int:
+    task = Synthetic(cell.vocab, cell.tokens)
+    return extra_bytes(training_step(position_model(cell, cell.vocab), task, cell.batch))
+
+
+if __name__ == "__main__":
+    sys.stdout.write(str(_measure(PositionCell(**json.loads(sys.argv[1])))))
