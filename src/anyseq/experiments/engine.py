@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from accelerate import Accelerator
 
 _CLIP = 1.0  # the largest norm of a gradient
+_FALL = 0.2  # the share of the steps in which the learning rate falls
 
 
 def accelerator() -> Accelerator:
@@ -131,8 +132,8 @@ class Engine:
 
 
 def rate_at(cell: Cell, step: int) -> float:
-    """The learning rate of a step: linear up to the peak, then half a cosine down to 0."""
-    if step < cell.warm_up:
-        return cell.rate * (step + 1) / cell.warm_up
-    share = (step - cell.warm_up) / max(cell.steps - cell.warm_up, 1)
-    return cell.rate * (1 + math.cos(math.pi * share)) / 2
+    """The learning rate of a step: linear up to the peak, level, linear down to 0 in the last
+    fifth."""
+    up = (step + 1) / max(cell.warm_up, 1)
+    down = (cell.steps - step) / max(_FALL * cell.steps, 1.0)
+    return cell.rate * min(up, 1.0, down)

@@ -92,8 +92,8 @@ class Cell:
 
     setting: the name of the row in the table.
     steps, batch: how many, and how many examples in each, over all processes.
-    rate, warm_up: the peak of the learning rate, and the steps to reach it; it falls to 0 along a
-        half cosine.
+    rate, warm_up: the peak of the learning rate, and the steps to reach it; it falls to 0 in the
+        last fifth of the steps.
     weight_decay: AdamW's.
     start: the setting whose trained weights, of the same seed, this one begins with, where names
         and shapes agree; it must come earlier in the grid. None: random weights.
