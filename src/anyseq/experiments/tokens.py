@@ -68,8 +68,7 @@ class TokenModel(nn.Module):
     ) -> None:
         super().__init__()
         self.embedding = nn.Embedding(vocab, dim, dtype=dtype)
-        # as the Transformer's learned positions, which would drown in larger ones
-        nn.init.normal_(self.embedding.weight, std=0.02)
+        nn.init.normal_(self.embedding.weight, std=dim**-0.5)  # logits of size 1 at the start
         self.body = Transformer(design, dim, depth, heads, dtype=dtype, **more)
         self.norm = nn.LayerNorm(dim, dtype=dtype)
         self.head = None if classes is None else nn.Linear(dim, classes, dtype=dtype)
