@@ -16,6 +16,7 @@ __all__ = [
     "InvalidArgument",
     "InvalidFunction",
     "MissingExtra",
+    "TrainingDiverged",
     "UnsupportedModel",
     "WeightsChanged",
 ]
@@ -56,6 +57,10 @@ class FileProblem(AnyseqError):
 
 class MissingExtra(AnyseqError, ImportError):
     """A part of anyseq needs a package that is not installed; the message has the pip command."""
+
+
+class TrainingDiverged(AnyseqError):
+    """The loss of a training is no number any more."""
 
 
 class UnsupportedModel(AnyseqError, ValueError):

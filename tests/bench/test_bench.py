@@ -2,9 +2,8 @@ import time
 from functools import partial
 from pathlib import Path
 
+from anyseq.base import extra_bytes, medians, seconds
 from anyseq.bench import bench_adaptive, bench_construct, bench_fit
-from anyseq.bench.memory import extra_bytes
-from anyseq.bench.timing import medians, seconds
 from anyseq.cli.bench_text import adaptive_text, construct_text, fit_text
 from anyseq.construct.methods import METHODS
 

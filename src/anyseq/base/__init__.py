@@ -1,4 +1,4 @@
-"""The ground floor: argument checks, dyadic numbers, files, random numbers."""
+"""The ground floor: argument checks, dyadic numbers, files, random numbers, measurements."""
 
 from anyseq.base.check import at_least_one, finite, non_negative, one_of, positive, whole
 from anyseq.base.dyadic import (
@@ -9,9 +9,11 @@ from anyseq.base.dyadic import (
     power_of_two_at_most,
 )
 from anyseq.base.files import check_new, read_folder, write_folder, write_text
+from anyseq.base.memory import extra_bytes
 from anyseq.base.progress import Progress, silent
-from anyseq.base.random import generator, uniform
+from anyseq.base.random import generator, seed_of, uniform
 from anyseq.base.text import layers_text, table
+from anyseq.base.timing import medians, seconds
 
 __all__ = [
     "EXACT_BITS",
@@ -20,15 +22,19 @@ __all__ = [
     "Progress",
     "at_least_one",
     "check_new",
+    "extra_bytes",
     "finite",
     "generator",
     "layers_text",
+    "medians",
     "non_negative",
     "one_of",
     "positive",
     "power_of_two_at_least",
     "power_of_two_at_most",
     "read_folder",
+    "seconds",
+    "seed_of",
     "silent",
     "table",
     "uniform",

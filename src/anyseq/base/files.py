@@ -4,8 +4,8 @@
         about.json           format, version, facts, and the SHA-256 of every other file
         <name>.safetensors   one file per group of tensors
 
-Writing goes to a temporary sibling that is renamed at the end. Reading executes nothing and checks
-format, version and hashes before a tensor is handed out.
+Writing goes to a temporary sibling that is renamed at the end, when all of it is on the disk.
+Reading executes nothing and checks format, version and hashes before a tensor is handed out.
 """
 
 from __future__ import annotations
@@ -48,6 +48,7 @@ def write_folder(
             file = draft / f"{name}.safetensors"
             save_file({key: tensor.contiguous() for key, tensor in tensors.items()}, file)
             hashes[file.name] = _sha256(file)
+            _to_disk(file)
         about = {
             "format": format,
             "version": version,
@@ -57,7 +58,10 @@ def write_folder(
         }
         (draft / _ABOUT).write_text(json.dumps(about, indent=2, allow_nan=False) + "\n")
         os.chmod(draft, 0o755)
+        _to_disk(draft / _ABOUT)
+        _to_disk(draft)
         os.rename(draft, target)
+        _to_disk(target.parent)
     except (OSError, SafetensorError) as problem:
         raise FileProblem(f"folder={str(target)!r} cannot be written: {problem}") from problem
     finally:
@@ -67,9 +71,10 @@ def write_folder(
 
 def write_text(file: Path, text: str) -> None:
     """Replace a text file, whole or not at all."""
-    draft = file.with_name(f".{file.name}.draft")
+    draft = file.with_name(f".{file.name}.{os.getpid()}.draft")  # another process may write it, too
     try:
         draft.write_text(text)
+        _to_disk(draft)
         os.replace(draft, file)
     except OSError as problem:
         raise FileProblem(f"{str(file)!r} cannot be written: {problem}") from problem
@@ -156,6 +161,15 @@ def _path(path: str | Path, name: str = "folder") -> Path:
     if "\0" in str(path):
         raise FileProblem(f"{name}={str(path)!r} cannot be made: a name has no null character")
     return Path(path)
+
+
+def _to_disk(path: Path) -> None:
+    """Wait until a file, or the list of a folder's files, is on the disk and not on its way."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _no_number(text: str) -> float:

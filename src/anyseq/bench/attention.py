@@ -14,10 +14,9 @@ from typing import Any
 
 import torch
 
-from anyseq.base import Progress, silent
+from anyseq.base import Progress, medians, silent
 from anyseq.bench import contestants as c
 from anyseq.bench.peak import peak
-from anyseq.bench.timing import medians
 from anyseq.patterns import BigBird, Fixed, Longformer, Pattern, Star, Strided, Window
 
 _ROUNDS = 5

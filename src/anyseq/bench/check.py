@@ -15,9 +15,7 @@ from typing import Any
 
 import torch
 
-from anyseq.base import Progress, generator, silent
-from anyseq.bench.memory import extra_bytes
-from anyseq.bench.timing import seconds
+from anyseq.base import Progress, extra_bytes, generator, seconds, silent
 from anyseq.design import Design
 from anyseq.patterns import (
     BigBird,

@@ -8,9 +8,8 @@ from typing import Any
 
 import torch
 
-from anyseq.base import Progress, generator, silent, uniform
+from anyseq.base import Progress, generator, medians, seconds, silent, uniform
 from anyseq.bench.sizes import SIZES, by_size
-from anyseq.bench.timing import medians, seconds
 from anyseq.construct import FUNCTIONS, Approximation, approximate, load
 from anyseq.design import Design
 

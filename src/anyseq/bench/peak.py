@@ -10,9 +10,8 @@ from typing import Any
 
 import torch
 
+from anyseq.base import extra_bytes, seconds
 from anyseq.bench.contestants import Run, anyseq_operator, urpe
-from anyseq.bench.memory import extra_bytes
-from anyseq.bench.timing import seconds
 from anyseq.patterns import pattern_from_dict
 
 

@@ -15,9 +15,7 @@ from typing import Any
 
 import torch
 
-from anyseq.base import generator, uniform
-from anyseq.bench.memory import extra_bytes
-from anyseq.bench.timing import medians, seconds
+from anyseq.base import extra_bytes, generator, medians, seconds, uniform
 from anyseq.construct import FUNCTIONS, Approximation, approximate
 from anyseq.construct.ask import Recipe
 from anyseq.construct.methods import METHODS

@@ -13,6 +13,7 @@ from anyseq.cli.bench import bench
 from anyseq.cli.check import check
 from anyseq.cli.demo import demo
 from anyseq.cli.plan import plan
+from anyseq.cli.reproduce import reproduce
 from anyseq.cli.show import show
 from anyseq.errors import AnyseqError
 
@@ -28,6 +29,7 @@ app.command(plan)
 app.command(approximate)
 app.command(show)
 app.command(bench)
+app.command(reproduce)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -38,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         line = " ".join(str(problem).split())
         sys.stderr.write(f"anyseq: {line}\n")
         sys.exit(2)
-    except KeyboardInterrupt:
-        sys.stderr.write("anyseq: stopped\n")
+    except KeyboardInterrupt as stopped:
+        sys.stderr.write(f"anyseq: {stopped or 'stopped'}\n")
         sys.exit(130)
     sys.exit(0)

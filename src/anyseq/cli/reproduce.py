@@ -1,0 +1,157 @@
+"""`anyseq reproduce`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+from anyseq.base import write_text
+from anyseq.cli.terminal import say, say_json
+from anyseq.errors import FileProblem, InvalidArgument
+from anyseq.experiments import (
+    EXPERIMENTS,
+    Sight,
+    Table,
+    Watch,
+    is_main_process,
+    report_text,
+    tables,
+    tensorboard,
+    unwatched,
+    write_results,
+)
+from anyseq.experiments import reproduce as rerun
+
+
+def reproduce(
+    name: str | None = None,
+    /,
+    *,
+    scale: str = "small",
+    seeds: int = 3,
+    out: Path = Path("anyseq-reproduce"),
+    data: Path | None = None,
+    report: Path | None = None,
+    listed: Annotated[bool, Parameter(name="--list", negative=())] = False,
+    board: Annotated[bool, Parameter(name="--tensorboard", negative=())] = False,
+    json: bool = False,
+) -> None:
+    """Rerun an experiment of the papers, and set the result beside theirs.
+
+    A run that was stopped, with Ctrl-C or harder, goes on with the same command. On several
+    processes: torchrun --no-python --nproc-per-node 4 anyseq reproduce NAME (or accelerate launch).
+
+    Parameters
+    ----------
+    name
+        What `anyseq reproduce --list` lists.
+    scale
+        tiny (seconds), small (minutes on two cores), medium (up to an hour) or paper (a cluster).
+    seeds
+        How often each setting is run.
+    out
+        The folder for checkpoints and results.json; experiments can share it.
+    data
+        A folder with the experiment's files; without it, what every machine has.
+    report
+        Run nothing: write report.md and a picture for each experiment into this folder of results.
+    listed
+        Run nothing: list the experiments.
+    board
+        Write the losses for TensorBoard, too, into --out.
+    json
+        Print JSON.
+    """
+    if sum((name is not None, report is not None, listed)) != 1:
+        raise InvalidArgument("reproduce: expected one of NAME, --list and --report DIR")
+    if listed:
+        _list(json)
+    elif report is not None:
+        _report(report, json)
+    elif name is not None:
+        curves = tensorboard(out) if board else nullcontext(unwatched)
+        with _bar(name) as show, curves as note:
+
+            def watch(sight: Sight) -> None:
+                show(sight)
+                note(sight)
+
+            found = rerun(name, scale=scale, seeds=seeds, out=out, data=data, watch=watch)
+        if is_main_process():
+            _print([found], json)
+
+
+def _list(json: bool) -> None:
+    rows = [(each.name, each.paper, each.claim) for each in EXPERIMENTS.values()]
+    if json:
+        say_json([dict(zip(("name", "paper", "claim"), row, strict=True)) for row in rows])
+    else:
+        say("\n".join(f"{name:<24} {paper}  {claim}" for name, paper, claim in rows))
+
+
+def _report(folder: Path, json: bool) -> None:
+    from anyseq.pictures.experiment import experiment_figure
+    from anyseq.pictures.style import save
+
+    found = tables(folder)
+    if not found:
+        raise FileProblem(f"--report {folder}: no finished run is there")
+    write_results(folder)
+    parts = []
+    for table in found:
+        picture = f"{table.experiment}-{table.scale}.png"
+        save(experiment_figure(table), folder / picture)
+        parts.append(f"{report_text([table])}\n![{table.experiment}]({picture})\n")
+    write_text(folder / "report.md", "\n".join(parts))
+    _print(found, json)
+    if not json:
+        say(f"written to {folder / 'report.md'}")
+
+
+def _print(found: Sequence[Table], json: bool) -> None:
+    if json:
+        say_json([row for table in found for row in table.rows])
+        return
+    console = Console()
+    if console.is_terminal:
+        from rich.markdown import Markdown
+
+        console.print(Markdown(report_text(found)))
+    else:
+        say(report_text(found))
+
+
+@contextmanager
+def _bar(name: str) -> Iterator[Watch]:
+    """The run that goes on: step, loss, steps per second, and the time that is left of it."""
+    console = Console(stderr=True)
+    bar = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed:,}/{task.total:,}  loss {task.fields[loss]:.4f}"),
+        TextColumn("{task.fields[speed]:.1f} steps/s"),
+        TimeRemainingColumn(),
+        console=console,
+        transient=True,
+        disable=not (console.is_terminal and is_main_process()),
+    )
+    task = bar.add_task(name, total=1, loss=float("nan"), speed=0.0)
+
+    def show(sight: Sight) -> None:
+        bar.update(
+            task,
+            description=f"{name}: {sight.setting}, seed {sight.seed}",
+            completed=sight.step,
+            total=sight.steps,
+            loss=sight.loss,
+            speed=sight.steps_per_second,
+        )
+
+    with bar:
+        yield show

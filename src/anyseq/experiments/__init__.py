@@ -1,0 +1,29 @@
+"""The papers' experiments, rerun. `experiment.py` has the contract, and how to add one."""
+
+from anyseq.experiments.catalogue import EXPERIMENTS
+from anyseq.experiments.engine import is_main_process
+from anyseq.experiments.experiment import SCALES, AnyExperiment, Judgement
+from anyseq.experiments.report import report_text
+from anyseq.experiments.reproduce import reproduce, tables, unwatched, write_results
+from anyseq.experiments.table import Row, Summary, Table
+from anyseq.experiments.tensorboard import tensorboard
+from anyseq.experiments.train import Sight, Watch
+
+__all__ = [
+    "EXPERIMENTS",
+    "SCALES",
+    "AnyExperiment",
+    "Judgement",
+    "Row",
+    "Sight",
+    "Summary",
+    "Table",
+    "Watch",
+    "is_main_process",
+    "report_text",
+    "reproduce",
+    "tables",
+    "tensorboard",
+    "unwatched",
+    "write_results",
+]

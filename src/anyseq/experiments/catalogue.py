@@ -1,0 +1,21 @@
+"""The experiments by name."""
+
+from __future__ import annotations
+
+from anyseq.experiments.constant_input import ConstantInput
+from anyseq.experiments.copying import Copying
+from anyseq.experiments.even_tokens import EvenTokens
+from anyseq.experiments.experiment import AnyExperiment
+from anyseq.experiments.overhead import Overhead
+from anyseq.experiments.position_identification import PositionIdentification
+
+EXPERIMENTS: dict[str, AnyExperiment] = {
+    experiment.name: experiment
+    for experiment in (
+        PositionIdentification(),
+        EvenTokens(),
+        ConstantInput(),
+        Copying(),
+        Overhead(),
+    )
+}

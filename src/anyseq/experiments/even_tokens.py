@@ -1,0 +1,84 @@
+"""Paper C, Even Token Prediction: the first half of the output is every second token."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import torch
+from torch import nn
+
+from anyseq.experiments.data import Data
+from anyseq.experiments.experiment import Experiment, Judgement
+from anyseq.experiments.position_tasks import (
+    ACCURACY,
+    PositionCell,
+    Synthetic,
+    judged,
+    position_model,
+    torch_peer,
+)
+from anyseq.experiments.table import Table
+from anyseq.experiments.tokens import POSITIONS
+
+_VOCABULARIES = (10, 1000, 10_000)
+_SIZES = {
+    "tiny": PositionCell("", 40, 8, 3e-3, tokens=8, dim=32, heads=4, depth=2),
+    "small": PositionCell("", 2000, 64, 3e-3, warm_up=100, tokens=16, dim=64, heads=8),
+    "medium": PositionCell("", 6000, 32, 1e-3, warm_up=100, tokens=64, dim=128, heads=8),
+    "paper": PositionCell("", 40_000, 512, 7e-5, warm_up=6_000),
+}
+_WELL_BELOW = 0.8
+
+
+@dataclass(frozen=True)
+class _Even(Synthetic):
+    def target(self, ids: torch.Tensor) -> torch.Tensor:
+        """x_1, x_3, x_5, ... (counted from 0), then the filler, whose id is the next after all."""
+        even = ids[:, 1::2]
+        return torch.cat([even, torch.full_like(ids[:, even.shape[1] :], self.vocab)], dim=1)
+
+
+class EvenTokens(Experiment[PositionCell]):
+    """y_i = x_2i (counted from 1) in the first half, and a filler in the second."""
+
+    name, paper, metric = "even-tokens", "C", ACCURACY
+    claim = "URPE predicts every second token; with RPE little more than the filler is right."
+    published: ClassVar[Mapping[str, float]] = {
+        f"{position}, vocabulary {vocab}": value
+        for position, values in {
+            "none": (0.50, 0.50, 0.50),
+            "rpe": (0.58, 0.54, 0.52),
+            "urpe": (1.00, 1.00, 1.00),
+        }.items()
+        for vocab, value in zip(_VOCABULARIES, values, strict=True)
+    }
+
+    def grid(self, scale: str) -> Sequence[PositionCell]:
+        return [
+            replace(
+                _SIZES[scale],
+                setting=f"{position}, vocabulary {vocab}",
+                position=position,
+                vocab=vocab,
+            )
+            for vocab in _VOCABULARIES
+            for position in POSITIONS
+        ]
+
+    def task(self, cell: PositionCell, data: Data) -> Synthetic:
+        return _Even(cell.vocab, cell.tokens)
+
+    def model(self, cell: PositionCell) -> nn.Module:
+        return position_model(cell, cell.vocab + 1)
+
+    def peer(self, cell: PositionCell) -> nn.Module:
+        return torch_peer(cell, cell.vocab + 1)
+
+    def judge(self, table: Table) -> Judgement:
+        return judged(
+            table,
+            solved=[f"urpe, vocabulary {vocab}" for vocab in _VOCABULARIES],
+            failed={f"rpe, vocabulary {vocab}": _WELL_BELOW for vocab in _VOCABULARIES},
+        )

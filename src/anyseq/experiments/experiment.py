@@ -1,0 +1,163 @@
+"""The contract: an experiment is a task (data), a model (nn), a grid of settings and a table.
+
+To add one, write a file with
+
+    @dataclass(frozen=True)
+    class _Cell(Cell):                       # the sizes that your task and model need
+        tokens: int
+        dim: int
+
+    class MyExperiment(Experiment[_Cell]):
+        name, paper, claim = "my-experiment", "C", "What the paper says, in a sentence."
+        metric = Metric("accuracy", higher_is_better=True)
+        published = {"urpe": 1.0}            # setting -> the paper's value of that metric
+        note = "Read off bars."              # if there is something to say about those
+
+        def grid(self, scale): ...           # the cells, one per setting
+        def task(self, cell, data): ...      # a Task: batches and what to measure on them
+        def model(self, cell): ...           # a torch module; its random numbers are seeded
+        def judge(self, table): ...          # same, different or not comparable, and why
+        def peer(self, cell): ...            # if torch has the parts: the same model, for the speed
+
+and name it in `catalogue.EXPERIMENTS`. Training, processes, checkpoints, tables and pictures are
+the harness's: nothing of them is in an experiment.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeVar
+
+import torch
+from torch import nn
+
+from anyseq.experiments.data import Data
+from anyseq.experiments.table import Table
+
+SCALES = ("tiny", "small", "medium", "paper")
+"""Seconds, a few minutes on two cores, up to an hour, the papers' sizes."""
+
+Batch = dict[str, torch.Tensor]
+"""Tensors by name. Each has a row per example, so that processes can share a batch by rows."""
+
+
+class Ratio(NamedTuple):
+    """A mean that is not divided yet: `total` over so many `items`, tensors without dimensions.
+
+    Processes add the two up before they divide, so a mean over tokens is the same however many
+    processes share a batch, and however unevenly.
+    """
+
+    total: torch.Tensor
+    items: torch.Tensor
+
+    @classmethod
+    def of(cls, values: torch.Tensor) -> Ratio:
+        """The mean of the values."""
+        return cls(values.sum(), values.new_tensor(values.numel()))
+
+
+class Task(ABC):
+    """Batches, all from tensors in memory, and what is measured on them."""
+
+    @abstractmethod
+    def batch(self, size: int, rng: torch.Generator) -> Batch:
+        """A batch to train on; everything random in it comes from `rng`."""
+
+    @abstractmethod
+    def held_out(self) -> Sequence[Batch]:
+        """What the trained model is measured on; the same whenever it is asked for."""
+
+    @abstractmethod
+    def loss(self, model: nn.Module, batch: Batch) -> Ratio:
+        """What training makes small."""
+
+    def scores(self, model: nn.Module, batch: Batch) -> Mapping[str, Ratio]:
+        """What is measured on held-out batches."""
+        return {"loss": self.loss(model, batch)}
+
+    def finish(self, means: Mapping[str, float]) -> Mapping[str, float]:
+        """The metrics that are written, from the means of the scores over all held-out batches."""
+        return means
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell of a grid: all that a run depends on, besides its seed and the data.
+
+    Fields are numbers, strings, or tuples of those: they are written to config.json, and a run
+    goes on only with equal ones.
+
+    setting: the name of the row in the table.
+    steps, batch: how many, and how many examples in each, over all processes.
+    rate, warm_up: the peak of the learning rate, and the steps to reach it; it falls to 0 in the
+        last fifth of the steps.
+    weight_decay: AdamW's.
+    start: the setting whose trained weights, of the same seed, this one begins with, where names
+        and shapes agree; it must come earlier in the grid. None: random weights.
+    """
+
+    setting: str
+    steps: int
+    batch: int
+    rate: float
+    warm_up: int = 0
+    weight_decay: float = 0.0
+    start: str | None = None
+
+
+class Metric(NamedTuple):
+    """The number an experiment's table is about."""
+
+    name: str
+    higher_is_better: bool
+
+
+class Judgement(NamedTuple):
+    """Whether what was measured says the same as the paper, and why."""
+
+    word: Literal["same", "different", "not comparable"]
+    reason: str
+
+
+C = TypeVar("C", bound=Cell)
+
+
+class Experiment(ABC, Generic[C]):
+    """See the top of this file."""
+
+    name: ClassVar[str]
+    paper: ClassVar[str]
+    claim: ClassVar[str]
+    metric: ClassVar[Metric]
+    published: ClassVar[Mapping[str, float]]
+    note: ClassVar[str] = ""
+
+    @abstractmethod
+    def grid(self, scale: str) -> Sequence[C]:
+        """The cells at one of `SCALES`."""
+
+    @abstractmethod
+    def task(self, cell: C, data: Data) -> Task:
+        """What a cell is trained on."""
+
+    @abstractmethod
+    def model(self, cell: C) -> nn.Module:
+        """What is trained, on the CPU. torch's random state is the seed's while this runs."""
+
+    @abstractmethod
+    def judge(self, table: Table) -> Judgement:
+        """What the table says about the claim. A claim that does not hold is "different"."""
+
+    def peer(self, cell: C) -> nn.Module | None:
+        """The same model of torch's own parts, to compare the speed with; None: there is none."""
+        return None
+
+    def measure(self, cell: C, seed: int) -> Mapping[str, float] | None:
+        """For an experiment that trains nothing: its metrics. None: train, and ask the task."""
+        return None
+
+
+AnyExperiment = Experiment[Any]

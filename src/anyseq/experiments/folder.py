@@ -1,0 +1,119 @@
+"""A run on the disk: one setting, one seed.
+
+    folder/
+        config.json            the cell, the seed, the kind of data
+        step-00000200/         the last checkpoint: model, optimiser (safetensors), state (JSON)
+        metrics.jsonl          a line for each look at the loss
+        result.json            the metrics, once the run is over
+
+Everything but metrics.jsonl is written whole or not at all, and metrics.jsonl is cut back to the
+checkpoint before a run goes on: there is no moment at which a kill does harm.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from anyseq.base import read_folder, write_folder, write_text
+from anyseq.errors import FileProblem
+
+_FORMAT, _VERSION = "anyseq.run", 1
+
+Groups = dict[str, dict[str, torch.Tensor]]
+
+
+class RunFolder:
+    """The files of one run; made if it is not there."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def open(self, config: Mapping[str, Any]) -> None:
+        """Make the folder, or see that it belongs to the same configuration."""
+        wanted = json.loads(json.dumps(config))  # through JSON, which is how it comes back
+        file = self.folder / "config.json"
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as problem:
+            raise FileProblem(f"{str(self.folder)!r} cannot be made: {problem}") from problem
+        for draft in self.folder.glob(".anyseq-*"):  # of a write that was killed
+            shutil.rmtree(draft, ignore_errors=True)
+        found = self._read_json(file)
+        if found is None:
+            write_text(file, json.dumps(wanted, indent=2) + "\n")
+        elif found != wanted:
+            differs = next(
+                f"{name} is {found.get(name)!r} there, {wanted.get(name)!r} here"
+                for name in {**wanted, **found}
+                if found.get(name) != wanted.get(name)
+            )
+            raise FileProblem(
+                f"{str(self.folder)!r} holds another run: {differs}; choose another --out, or "
+                "remove it"
+            )
+
+    def write_checkpoint(self, step: int, state: Mapping[str, Any], groups: Groups) -> None:
+        """Keep this, then forget what was kept before."""
+        before = self._checkpoints()
+        target = self.folder / f"step-{step:08d}"
+        if target in before:
+            return
+        write_folder(target, format=_FORMAT, version=_VERSION, facts=state, groups=groups)
+        for old in before:
+            shutil.rmtree(old, ignore_errors=True)
+
+    def read_checkpoint(self) -> tuple[dict[str, Any], Groups] | None:
+        """What was kept last, or None."""
+        kept = self._checkpoints()
+        return read_folder(kept[-1], format=_FORMAT, version=_VERSION) if kept else None
+
+    def _checkpoints(self) -> list[Path]:
+        return sorted(self.folder.glob("step-*"))
+
+    def add_metrics(self, line: Mapping[str, Any]) -> None:
+        """A line of metrics.jsonl."""
+        try:
+            with self._metrics.open("a") as stream:
+                stream.write(json.dumps(line, allow_nan=False) + "\n")
+        except OSError as problem:
+            raise FileProblem(f"{str(self._metrics)!r} cannot be written: {problem}") from problem
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """The whole lines of metrics.jsonl."""
+        try:
+            text = self._metrics.read_text() if self._metrics.exists() else ""
+        except (OSError, UnicodeDecodeError) as problem:
+            raise FileProblem(f"{str(self._metrics)!r} cannot be read: {problem}") from problem
+        return [json.loads(line) for line in text.splitlines(True) if line.endswith("\n")]
+
+    def cut_metrics(self, step: int) -> None:
+        """Forget what came after a step: it will be computed again."""
+        kept = [json.dumps(line) + "\n" for line in self.metrics() if line["step"] <= step]
+        write_text(self._metrics, "".join(kept))
+
+    def write_result(self, metrics: Mapping[str, float]) -> None:
+        """The run is over."""
+        write_text(self.folder / "result.json", json.dumps(metrics, indent=2, allow_nan=False))
+
+    def result(self) -> dict[str, float] | None:
+        """The metrics of a run that is over."""
+        return self._read_json(self.folder / "result.json")
+
+    @property
+    def _metrics(self) -> Path:
+        return self.folder / "metrics.jsonl"
+
+    def _read_json(self, file: Path) -> dict[str, Any] | None:
+        try:
+            found = json.loads(file.read_text()) if file.exists() else None
+        except (OSError, ValueError) as problem:
+            raise FileProblem(f"{str(file)!r} cannot be read: {problem}") from problem
+        if found is not None and not isinstance(found, dict):
+            raise FileProblem(f"{str(file)!r}: expected a JSON object; remove the file")
+        return found

@@ -1,0 +1,97 @@
+"""Paper C, what URPE costs: time and memory of a training step beside RPE's.
+
+Times are medians of alternating steps; memory is what a step needs on top of the weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import ClassVar
+
+from torch import nn
+
+from anyseq.base import medians
+from anyseq.experiments.data import Data
+from anyseq.experiments.engine import accelerator, own_random_state
+from anyseq.experiments.experiment import Experiment, Judgement, Metric
+from anyseq.experiments.peer import training_step
+from anyseq.experiments.position_tasks import PositionCell, Synthetic, position_model, torch_peer
+from anyseq.experiments.step_memory import step_bytes
+from anyseq.experiments.table import Table
+
+_LENGTHS = {"tiny": (16,), "small": (128, 512), "medium": (128, 512, 1024), "paper": (512,)}
+_POSITIONS = ("rpe", "urpe", "absolute")
+# steps: how often each is timed
+_SIZES = {
+    "tiny": PositionCell("", 1, 2, 1e-3, dim=16, heads=2, depth=1),
+    "small": PositionCell("", 7, 4, 1e-3, dim=128, heads=4, depth=3),
+    "medium": PositionCell("", 15, 8, 1e-3, dim=256, heads=8, depth=6),
+    "paper": PositionCell("", 31, 32, 1e-3, dim=768, heads=12, depth=12),
+}
+_VOCABULARY = 1000
+_SMALL_COST = 1.1  # "small", says the paper, of 1.8 % more time and 9.7 % more memory
+
+
+class Overhead(Experiment[PositionCell]):
+    """A training step with each kind of position, against RPE and against torch's own layers."""
+
+    name, paper, metric = "overhead", "C", Metric("time_against_rpe", higher_is_better=False)
+    claim = "URPE costs little more than RPE: 1.8 % of time and 9.7 % of memory at 512 tokens."
+    published: ClassVar[Mapping[str, float]] = {"urpe, 512 tokens": 1.018}
+
+    def grid(self, scale: str) -> Sequence[PositionCell]:
+        return [
+            replace(
+                _SIZES[scale],
+                setting=f"{position}, {tokens} tokens",
+                position=position,
+                tokens=tokens,
+                vocab=_VOCABULARY,
+            )
+            for tokens in _LENGTHS[scale]
+            for position in _POSITIONS
+        ]
+
+    def task(self, cell: PositionCell, data: Data) -> Synthetic:
+        return Synthetic(cell.vocab, cell.tokens)
+
+    def model(self, cell: PositionCell) -> nn.Module:
+        return position_model(cell, cell.vocab)
+
+    def measure(self, cell: PositionCell, seed: int) -> Mapping[str, float]:
+        task, device = self.task(cell, Data()), accelerator().device
+        with own_random_state(seed, "model"):
+            models = {
+                "own": self.model(cell),
+                "rpe": self.model(replace(cell, position="rpe")),
+                "torch": torch_peer(cell, cell.vocab),
+            }
+        times = medians(
+            {
+                name: training_step(model.to(device), task, cell.batch)
+                for name, model in models.items()
+            },
+            cell.steps,
+        )
+        memory, rpe_memory = step_bytes(cell), step_bytes(replace(cell, position="rpe"))
+        return {
+            "time_against_rpe": times["own"] / times["rpe"],
+            "time_against_torch": times["own"] / times["torch"],
+            "memory_against_rpe": memory / rpe_memory,
+            "steps_per_second": 1 / times["own"],
+            "megabytes": memory / 1e6,
+        }
+
+    def judge(self, table: Table) -> Judgement:
+        if table.scale == "tiny":
+            return Judgement("not comparable", "tiny only shows that everything runs")
+        setting = next(iter(self.published))
+        time, memory = (
+            table.summary(setting, metric) for metric in (self.metric.name, "memory_against_rpe")
+        )
+        if time is None or memory is None:
+            return Judgement("not comparable", f"not run yet: {setting}")
+        costs = f"{time.mean:.3f} times RPE's time and {memory.mean:.3f} times its memory"
+        little = max(time.mean, memory.mean) <= _SMALL_COST
+        return Judgement("same" if little else "different", f"{costs} at {setting}")

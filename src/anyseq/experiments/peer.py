@@ -1,0 +1,87 @@
+"""The same model of torch's own parts, and how much faster or slower ours trains."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import nn
+from torch.nn.functional import linear
+
+from anyseq.base import generator, medians
+from anyseq.design import Design
+from anyseq.experiments.experiment import Task
+
+_ROUNDS = 9
+
+
+class TorchPeer(nn.Module):
+    """Ids (batch, tokens) -> logits: an embedding, learned positions, a TransformerEncoderLayer for
+    each layer of a design, with its mask, a layer norm, and the embedding again or `classes`.
+
+    torch has no part for a bias or a gain that is learned, so they are left out: that is in torch's
+    favour. A pattern is a dense mask here.
+    """
+
+    def __init__(
+        self,
+        design: Design,
+        dim: int,
+        depth: int,
+        heads: int,
+        *,
+        vocab: int,
+        classes: int | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        n = design.tokens
+        self.embedding = nn.Embedding(vocab, dim, dtype=dtype)
+        self.position = nn.Parameter(torch.zeros(n, dim, dtype=dtype))
+        self.layers = nn.ModuleList(
+            nn.TransformerEncoderLayer(
+                dim, heads, 4 * dim, dropout=0.0, batch_first=True, norm_first=True, dtype=dtype
+            )
+            for _ in range(depth)
+        )
+        masks = [design.cycle[layer % len(design.cycle)].mask(n) for layer in range(depth)]
+        for layer, mask in enumerate(masks):
+            self.register_buffer(f"hidden_{layer}", None if mask.all() else ~mask)
+        self.norm = nn.LayerNorm(dim, dtype=dtype)
+        self.head = None if classes is None else nn.Linear(dim, classes, dtype=dtype)
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        """(batch, tokens) -> (batch, tokens, classes)."""
+        x = self.embedding(ids) + self.position
+        for index, layer in enumerate(self.layers):
+            x = layer(x, src_mask=getattr(self, f"hidden_{index}"))
+        x = self.norm(x)
+        logits: torch.Tensor = (
+            linear(x, self.embedding.weight) if self.head is None else self.head(x)
+        )
+        return logits
+
+
+def training_step(model: nn.Module, task: Task, size: int) -> Callable[[], None]:
+    """One step of training on one batch, as often as it is called."""
+    optimiser = torch.optim.AdamW(model.parameters(), lr=1e-6, fused=True)
+    device = next(model.parameters()).device
+    batch = {name: value.to(device) for name, value in task.batch(size, generator(0)).items()}
+
+    def step() -> None:
+        found = task.loss(model, batch)
+        (found.total / found.items).backward()
+        optimiser.step()
+        optimiser.zero_grad()
+        if device.type != "cpu":
+            torch.accelerator.synchronize()  # or only the asking would be timed
+
+    return step
+
+
+def speed_against(model: nn.Module, peer: nn.Module, task: Task, size: int) -> float:
+    """The steps that the model makes while the peer makes one: medians of alternating steps."""
+    times = medians(
+        {"own": training_step(model, task, size), "peer": training_step(peer, task, size)}, _ROUNDS
+    )
+    return times["peer"] / times["own"]

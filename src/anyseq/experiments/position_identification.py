@@ -1,0 +1,54 @@
+"""Paper C, Position Identification: random tokens in, each token's position out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import ClassVar
+
+from torch import nn
+
+from anyseq.experiments.data import Data
+from anyseq.experiments.experiment import Experiment, Judgement
+from anyseq.experiments.position_tasks import (
+    ACCURACY,
+    PositionCell,
+    Synthetic,
+    judged,
+    position_model,
+    torch_peer,
+)
+from anyseq.experiments.table import Table
+from anyseq.experiments.tokens import POSITIONS
+
+_SIZES = {
+    "tiny": PositionCell("", 60, 16, 3e-3, tokens=8, dim=32, heads=4, depth=2),
+    "small": PositionCell("", 500, 32, 3e-3, tokens=32, dim=64, heads=4),
+    "medium": PositionCell("", 3000, 32, 1e-3, warm_up=100, tokens=128, dim=128, heads=4),
+    "paper": PositionCell("", 40_000, 512, 7e-5, warm_up=6_000),
+}
+
+
+class PositionIdentification(Experiment[PositionCell]):
+    """y_i = i."""
+
+    name, paper, metric = "position-identification", "C", ACCURACY
+    claim = "URPE names every token's position; relative positions alone (RPE), or none, do not."
+    published: ClassVar[Mapping[str, float]] = {"none": 0.07, "rpe": 0.12, "urpe": 1.00}
+
+    def grid(self, scale: str) -> Sequence[PositionCell]:
+        return [
+            replace(_SIZES[scale], setting=position, position=position) for position in POSITIONS
+        ]
+
+    def task(self, cell: PositionCell, data: Data) -> Synthetic:
+        return Synthetic(cell.vocab, cell.tokens)
+
+    def model(self, cell: PositionCell) -> nn.Module:
+        return position_model(cell, cell.vocab, classes=cell.tokens)
+
+    def peer(self, cell: PositionCell) -> nn.Module:
+        return torch_peer(cell, cell.vocab, classes=cell.tokens)
+
+    def judge(self, table: Table) -> Judgement:
+        return judged(table, solved=("urpe", "absolute"), failed={"none": 0.5, "rpe": 0.5})

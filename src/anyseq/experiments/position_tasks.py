@@ -1,0 +1,99 @@
+"""Paper C's synthetic tasks: can a network find out where a token is?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+from anyseq.base import generator
+from anyseq.design import Design
+from anyseq.experiments.experiment import Batch, Cell, Judgement, Metric
+from anyseq.experiments.peer import TorchPeer
+from anyseq.experiments.table import Table
+from anyseq.experiments.tokens import POSITIONS, TokenModel, TokenTask
+
+_HELD_OUT_BATCHES, _HELD_OUT_ROWS = 4, 64
+ACCURACY = Metric("accuracy", higher_is_better=True)
+SOLVED = 0.99
+"""The accuracy from which on a task counts as solved."""
+
+
+@dataclass(frozen=True)
+class PositionCell(Cell):
+    """position: a key of `POSITIONS`; dtype: of the weights."""
+
+    position: str = "none"
+    vocab: int = 10
+    tokens: int = 128
+    dim: int = 768
+    depth: int = 3
+    heads: int = 12
+    dtype: str = "float32"
+
+
+@dataclass(frozen=True)
+class Synthetic(TokenTask):
+    """Random ids (rows, tokens), and a target that follows from them."""
+
+    vocab: int
+    tokens: int
+
+    def batch(self, size: int, rng: torch.Generator) -> Batch:
+        ids = self.ids(size, rng)
+        return {"input": ids, "target": self.target(ids)}
+
+    def held_out(self) -> Sequence[Batch]:
+        rng = generator(2**31)
+        return [self.batch(_HELD_OUT_ROWS, rng) for _ in range(_HELD_OUT_BATCHES)]
+
+    def ids(self, size: int, rng: torch.Generator) -> torch.Tensor:
+        """Independent and uniform."""
+        return torch.randint(self.vocab, (size, self.tokens), generator=rng)
+
+    def target(self, ids: torch.Tensor) -> torch.Tensor:
+        """y_i = i."""
+        return torch.arange(self.tokens).expand_as(ids)
+
+
+def position_model(cell: PositionCell, vocab: int, classes: int | None = None) -> nn.Module:
+    """The encoder of a cell."""
+    return TokenModel(_design(cell), **_shape(cell), vocab=vocab, classes=classes)
+
+
+def torch_peer(cell: PositionCell, vocab: int, classes: int | None = None) -> nn.Module:
+    """The same of torch's own parts."""
+    return TorchPeer(_design(cell), **_shape(cell), vocab=vocab, classes=classes)
+
+
+def _design(cell: PositionCell) -> Design:
+    return Design(cell.tokens, position=POSITIONS[cell.position])
+
+
+def _shape(cell: PositionCell) -> dict[str, Any]:
+    dtype = getattr(torch, cell.dtype)
+    return {"dim": cell.dim, "depth": cell.depth, "heads": cell.heads, "dtype": dtype}
+
+
+def judged(table: Table, *, solved: Sequence[str], failed: Mapping[str, float]) -> Judgement:
+    """ "same" if every seed of the `solved` settings reaches 0.99, and the mean of each of the
+    `failed` stays below its limit."""
+    found = {name: table.summary(name, ACCURACY.name) for name in (*solved, *failed)}
+    if missing := [name for name, one in found.items() if one is None]:
+        return Judgement("not comparable", f"not run yet: {', '.join(missing)}")
+    if table.scale == "tiny":
+        return Judgement("not comparable", "tiny only shows that everything runs")
+    seen = {name: one for name, one in found.items() if one is not None}
+    short = [f"{name} has {seen[name].lowest:.3f}" for name in solved if seen[name].lowest < SOLVED]
+    high = [
+        f"{name} has {seen[name].mean:.3f}, more than {limit:.3f}"
+        for name, limit in failed.items()
+        if seen[name].mean > limit
+    ]
+    if short or high:
+        return Judgement("different", "; ".join(short + high))
+    low = ", ".join(f"{name} {seen[name].mean:.3f}" for name in failed)
+    return Judgement("same", f"{', '.join(solved)} at {SOLVED} or more with every seed; {low}")

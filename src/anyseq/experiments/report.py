@@ -1,0 +1,54 @@
+"""What the runs say, beside the papers' numbers, as Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from anyseq.experiments.catalogue import EXPERIMENTS
+from anyseq.experiments.table import Summary, Table
+
+
+def report_text(tables: Sequence[Table]) -> str:
+    """A section for each table."""
+    return "\n".join(map(table_text, tables))
+
+
+def table_text(table: Table) -> str:
+    """The claim, the judgement, and a row for each setting: the metric that the claim is about with
+    mean ± standard deviation over seeds, the paper's number, then everything else measured."""
+    experiment = EXPERIMENTS[table.experiment]
+    main = experiment.metric.name
+    others = [metric for metric in table.metrics if metric != main]
+    head = ("setting", main, f"paper {experiment.paper}", "seeds", *others)
+    rows = [head, ("---", *["---:"] * (len(head) - 1))]
+    for setting in table.settings:
+        found = table.summary(setting, main)
+        published = experiment.published.get(setting)
+        rows.append(
+            (
+                setting,
+                _number(found, places=3),
+                "" if published is None else f"{published:.3f}",
+                "0" if found is None else str(found.seeds),
+                *(_number(table.summary(setting, metric)) for metric in others),
+            )
+        )
+    word, reason = experiment.judge(table)
+    lines = [
+        f"## {table.experiment}, {table.scale}",
+        "",
+        f"Paper {experiment.paper} claims: {experiment.claim} {experiment.note}".rstrip(),
+        "",
+        f"**{word}**: {reason}.",
+        "",
+        *("| " + " | ".join(row) + " |" for row in rows),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _number(found: Summary | None, places: int | None = None) -> str:
+    """Fixed places, or three digits that count."""
+    if found is None:
+        return ""
+    shape = ".3g" if places is None else f".{places}f"
+    return f"{found.mean:{shape}}" + ("" if found.spread is None else f" ± {found.spread:{shape}}")

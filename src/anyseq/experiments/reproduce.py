@@ -1,0 +1,136 @@
+"""All runs of an experiment, and the rows that they leave.
+
+    out/results.json                                   all rows, rewritten after each run
+    out/<experiment>/<scale>/<setting>/seed-<seed>/    a run
+
+results.json is made from the runs, so nothing in it can be lost or doubled.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from itertools import count, product
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from anyseq.base import at_least_one, one_of, write_text
+from anyseq.experiments.catalogue import EXPERIMENTS
+from anyseq.experiments.data import Data
+from anyseq.experiments.engine import accelerator
+from anyseq.experiments.experiment import SCALES, AnyExperiment
+from anyseq.experiments.folder import RunFolder
+from anyseq.experiments.table import Row, Table
+from anyseq.experiments.train import Run, Sight, Watch
+
+
+def unwatched(sight: Sight) -> None:
+    """Nobody looks."""
+
+
+def reproduce(
+    name: str,
+    *,
+    scale: str = "small",
+    seeds: int = 3,
+    out: Path,
+    data: Path | None = None,
+    watch: Watch = unwatched,
+) -> Table:
+    """Run every setting of an experiment with seeds 0, ..., seeds - 1; what is done is not redone.
+
+    data: a folder with the experiment's files; without it a built-in corpus serves.
+    watch: told about every step.
+    """
+    experiment = EXPERIMENTS[one_of("NAME", name, EXPERIMENTS)]
+    one_of("--scale", scale, SCALES)
+    at_least_one("--seeds", seeds)
+    given, processes = Data(data), accelerator()
+    with _interruptible() as stop:
+        for seed, cell in product(range(seeds), experiment.grid(scale)):
+            folder = _folder(out, experiment, scale, cell.setting, seed)
+            if processes.is_main_process:
+                facts = {"experiment": name, "scale": scale, "seed": seed, "data": given.kind}
+                folder.open(facts | asdict(cell))
+            processes.wait_for_everyone()
+            if folder.result() is None:
+                found = experiment.measure(cell, seed)
+                if found is None:
+                    start = cell.start and _folder(out, experiment, scale, cell.start, seed)
+                    run = Run(experiment, cell, seed, given, folder, start or None)
+                    found = run.train(watch, stop)
+                if processes.is_main_process:
+                    folder.write_result(found)
+                    write_results(out)
+                processes.wait_for_everyone()
+            if stop():
+                raise KeyboardInterrupt(f"stopped after {cell.setting}; the same command goes on")
+    return next(table for table in tables(out) if (table.experiment, table.scale) == (name, scale))
+
+
+def tables(out: Path) -> list[Table]:
+    """What the finished runs under a folder say, an experiment and scale at a time."""
+    found = []
+    for name, experiment in EXPERIMENTS.items():
+        for scale in SCALES:
+            if rows := list(_rows(out, experiment, scale)):
+                found.append(Table(name, scale, rows))
+    return found
+
+
+def write_results(out: Path) -> None:
+    """results.json of a folder."""
+    rows = [row for table in tables(out) for row in table.rows]
+    write_text(out / "results.json", json.dumps(rows, indent=1, allow_nan=False) + "\n")
+
+
+def _rows(out: Path, experiment: AnyExperiment, scale: str) -> Iterator[Row]:
+    if not (out / experiment.name / scale).is_dir():
+        return
+    for cell in experiment.grid(scale):
+        for seed in count():
+            run = _folder(out, experiment, scale, cell.setting, seed)
+            if not run.folder.is_dir():
+                break
+            for metric, value in (run.result() or {}).items():
+                yield {
+                    "experiment": experiment.name,
+                    "scale": scale,
+                    "setting": cell.setting,
+                    "seed": seed,
+                    "metric": metric,
+                    "value": value,
+                }
+
+
+def _folder(out: Path, experiment: AnyExperiment, scale: str, setting: str, seed: int) -> RunFolder:
+    plain = re.sub(r"[^a-z0-9.]+", "-", setting.lower()).strip("-")
+    return RunFolder(out / experiment.name / scale / plain / f"seed-{seed}")
+
+
+@contextmanager
+def _interruptible() -> Iterator[Callable[[], bool]]:
+    """Ctrl-C, or SIGTERM, asks to stop after the step; a second Ctrl-C stops at once."""
+    asked: list[int] = []
+
+    def ask(number: int, frame: FrameType | None) -> Any:
+        if asked and number == signal.SIGINT:
+            raise KeyboardInterrupt("stopped at once; the last checkpoint is kept")
+        asked.append(number)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield lambda: False
+        return
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.signal(number, ask) for number in numbers]
+    try:
+        yield lambda: bool(asked)
+    finally:
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)

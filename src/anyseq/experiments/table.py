@@ -1,0 +1,60 @@
+"""Rows of results, and what they say over seeds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+Row = dict[str, Any]
+"""{experiment, scale, setting, seed, metric, value}."""
+
+
+class Summary(NamedTuple):
+    """mean and spread (the standard deviation; None for a single run) over so many seeds."""
+
+    mean: float
+    spread: float | None
+    lowest: float
+    highest: float
+    seeds: int
+
+
+@dataclass(frozen=True)
+class Table:
+    """The rows of one experiment at one scale."""
+
+    experiment: str
+    scale: str
+    rows: Sequence[Row]
+
+    @property
+    def settings(self) -> list[str]:
+        """Those that have rows, in their order."""
+        return list(dict.fromkeys(row["setting"] for row in self.rows))
+
+    @property
+    def metrics(self) -> list[str]:
+        """All that were measured."""
+        return list(dict.fromkeys(row["metric"] for row in self.rows))
+
+    def summary(self, setting: str, metric: str) -> Summary | None:
+        """Over the seeds that there are; None without any."""
+        values = [
+            float(row["value"])
+            for row in self.rows
+            if (row["setting"], row["metric"]) == (setting, metric)
+        ]
+        if not values:
+            return None
+        mean = math.fsum(values) / len(values)
+        spread = None
+        if len(values) > 1:
+            spread = math.sqrt(math.fsum((v - mean) ** 2 for v in values) / (len(values) - 1))
+        return Summary(mean, spread, min(values), max(values), len(values))
+
+    def means(self, metric: str) -> dict[str, float]:
+        """setting -> mean over the seeds, where there are any."""
+        found = {setting: self.summary(setting, metric) for setting in self.settings}
+        return {setting: one.mean for setting, one in found.items() if one is not None}

@@ -1,0 +1,82 @@
+"""Tasks and models that read tokens and name one of some classes at each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn.functional import cross_entropy, linear
+
+from anyseq.design import Design
+from anyseq.experiments.experiment import Batch, Ratio, Task
+from anyseq.nn import Transformer
+from anyseq.positions import URPE, Absolute, NoPosition, Position, RelativeBias
+
+IGNORED = -100
+"""A target that counts nowhere."""
+
+POSITIONS: Mapping[str, Position] = {
+    "none": NoPosition(),
+    "rpe": RelativeBias(),
+    "urpe": URPE(RelativeBias()),
+    "absolute": Absolute(),
+}
+"""The settings of paper C's experiments."""
+
+
+class TokenTask(Task):
+    """Batches have "input", ids (rows, tokens), and "target", classes (rows, tokens) or IGNORED."""
+
+    def loss(self, model: nn.Module, batch: Batch) -> Ratio:
+        """The cross entropy over the tokens that count."""
+        return self._cross_entropy(model(batch["input"]), batch["target"])
+
+    def scores(self, model: nn.Module, batch: Batch) -> Mapping[str, Ratio]:
+        """loss, and accuracy: the share of the tokens that count whose likeliest class is right."""
+        logits, target = model(batch["input"]), batch["target"]
+        right = (logits.argmax(-1) == target).sum()
+        loss = self._cross_entropy(logits, target)
+        return {"accuracy": Ratio(right.to(loss.total), loss.items), "loss": loss}
+
+    def _cross_entropy(self, logits: torch.Tensor, target: torch.Tensor) -> Ratio:
+        total = cross_entropy(
+            logits.flatten(0, 1), target.flatten(), ignore_index=IGNORED, reduction="sum"
+        )
+        return Ratio(total, (target != IGNORED).sum().to(total))
+
+
+class TokenModel(nn.Module):
+    """Ids (batch, tokens) -> logits (batch, tokens, classes): an embedding, a Transformer of a
+    design, a layer norm, and a linear map; that is the embedding again unless `classes` is given.
+
+    more: what `Transformer` takes.
+    """
+
+    def __init__(
+        self,
+        design: Design,
+        dim: int,
+        depth: int,
+        heads: int,
+        *,
+        vocab: int,
+        classes: int | None = None,
+        dtype: torch.dtype | None = None,
+        **more: Any,
+    ) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(vocab, dim, dtype=dtype)
+        nn.init.normal_(self.embedding.weight, std=dim**-0.5)  # logits of size 1 at the start
+        self.body = Transformer(design, dim, depth, heads, dtype=dtype, **more)
+        self.norm = nn.LayerNorm(dim, dtype=dtype)
+        self.head = None if classes is None else nn.Linear(dim, classes, dtype=dtype)
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        """(batch, tokens) -> (batch, tokens, classes)."""
+        x = self.norm(self.body(self.embedding(ids)))
+        logits: torch.Tensor = (
+            linear(x, self.embedding.weight) if self.head is None else self.head(x)
+        )
+        return logits

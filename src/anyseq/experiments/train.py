@@ -1,0 +1,156 @@
+"""One run: a cell and a seed, from its last checkpoint to its metrics.
+
+What happens at a step follows from the seed, the step and the weights alone, so a run that was
+stopped or killed ends, on one process, with the same bits as one that never was.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from anyseq.base import generator, seed_of
+from anyseq.errors import FileProblem, TrainingDiverged
+from anyseq.experiments.data import Data
+from anyseq.experiments.engine import Engine, own_random_state
+from anyseq.experiments.experiment import AnyExperiment, Cell
+from anyseq.experiments.folder import RunFolder
+from anyseq.experiments.peer import speed_against
+from anyseq.experiments.state import started_from
+
+_LOOKS = 100  # lines of metrics.jsonl, if a run has as many steps
+_SECONDS_BETWEEN_CHECKPOINTS = 30.0
+
+
+class Sight(NamedTuple):
+    """What can be seen of a run while it goes on."""
+
+    setting: str
+    seed: int
+    step: int
+    steps: int
+    loss: float
+    steps_per_second: float
+
+
+Watch = Callable[[Sight], None]
+
+
+@dataclass
+class _Progress:
+    """What a checkpoint holds besides tensors: steps made, and seconds in them and in batches."""
+
+    step: int = 0
+    seconds: float = 0.0
+    data_seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Run:
+    """start: the folder of the finished run whose weights this one begins with."""
+
+    experiment: AnyExperiment
+    cell: Cell
+    seed: int
+    data: Data
+    folder: RunFolder
+    start: RunFolder | None = None
+
+    def train(self, watch: Watch, stop: Callable[[], bool]) -> dict[str, float]:
+        """Train to the end and measure. When `stop` says so: keep what there is, and interrupt."""
+        with own_random_state(self.seed, "model"):
+            engine = self._engine()
+            progress = self._resume(engine)
+            self._steps(engine, progress, watch, stop)
+            metrics = engine.evaluate()
+        for name, value in metrics.items():
+            if not math.isfinite(value):
+                raise TrainingDiverged(f"{self._name}: {name} is {value} at the end")
+        return (
+            metrics
+            | self._speed(engine)
+            | {
+                "steps_per_second": self.cell.steps / progress.seconds,
+                "data_share": progress.data_seconds / progress.seconds,
+            }
+        )
+
+    def _speed(self, engine: Engine) -> dict[str, float]:
+        """Beside torch's own parts, once for each cell; processes that wait for each other would
+        time that instead."""
+        if self.seed > 0 or engine.processes > 1:
+            return {}
+        with own_random_state(self.seed, "model"):
+            own, peer = self.experiment.model(self.cell), self.experiment.peer(self.cell)
+        if peer is None:
+            return {}
+        own, peer = (model.to(engine.accelerator.device) for model in (own, peer))
+        return {"speed_against_torch": speed_against(own, peer, engine.task, self.cell.batch)}
+
+    def _engine(self) -> Engine:
+        task = self.experiment.task(self.cell, self.data)
+        model = self.experiment.model(self.cell)
+        if self.start is not None:
+            kept = self.start.read_checkpoint()
+            if kept is None:
+                raise FileProblem(f"{str(self.start.folder)!r} holds no trained weights")
+            started_from(model, kept[1]["model"])
+        return Engine(model, task, self.cell, self.seed)
+
+    def _resume(self, engine: Engine) -> _Progress:
+        kept = self.folder.read_checkpoint()
+        progress = _Progress() if kept is None else _Progress(**kept[0])
+        if kept is not None:
+            engine.restore(kept[1])
+        if engine.is_main:
+            self.folder.cut_metrics(progress.step)
+        return progress
+
+    def _steps(
+        self, engine: Engine, progress: _Progress, watch: Watch, stop: Callable[[], bool]
+    ) -> None:
+        cell, written = self.cell, time.monotonic()
+        every = max(1, cell.steps // _LOOKS)
+        while progress.step < cell.steps:
+            began = time.perf_counter()
+            batch = engine.task.batch(
+                cell.batch, generator(seed_of(self.seed, "batch", progress.step))
+            )
+            made = time.perf_counter()
+            due = engine.is_main and time.monotonic() - written >= _SECONDS_BETWEEN_CHECKPOINTS
+            loss, (stopping, keeping) = engine.step(progress.step, batch, (stop(), due))
+            if not math.isfinite(loss):
+                raise TrainingDiverged(
+                    f"{self._name}: the loss or its gradient is no number at step "
+                    f"{progress.step + 1}; the last checkpoint is kept"
+                )
+            progress.step += 1
+            progress.data_seconds += made - began
+            progress.seconds += time.perf_counter() - began
+            over = progress.step == cell.steps
+            if engine.is_main:
+                if progress.step % every == 0 or over:
+                    self.folder.add_metrics({"step": progress.step, "loss": loss})
+                rate = progress.step / progress.seconds
+                watch(Sight(cell.setting, self.seed, progress.step, cell.steps, loss, rate))
+            if keeping or stopping or over:
+                self._keep(engine, progress)
+                written = time.monotonic()
+            if stopping and not over:
+                raise KeyboardInterrupt(
+                    f"stopped at step {progress.step:,} of {self._name}; the same command goes on "
+                    "from there"
+                )
+
+    def _keep(self, engine: Engine, progress: _Progress) -> None:
+        state = engine.state()  # all processes hand in what they hold, one writes
+        if engine.is_main:
+            self.folder.write_checkpoint(progress.step, vars(progress), state)
+        engine.accelerator.wait_for_everyone()
+
+    @property
+    def _name(self) -> str:
+        return f"{self.experiment.name}, {self.cell.setting}, seed {self.seed}"

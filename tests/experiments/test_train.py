@@ -1,0 +1,223 @@
+"""A run that is stopped, killed or shared ends as if it had not been."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from anyseq.errors import FileProblem, TrainingDiverged
+from anyseq.experiments import EXPERIMENTS, Sight, reproduce, tables, train
+from anyseq.experiments.engine import rate_at
+from anyseq.experiments.folder import RunFolder
+from experiments.toys import Toy, ToyCell, first, second
+
+
+@pytest.fixture(autouse=True)
+def toy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(EXPERIMENTS, "toy", Toy(first(), second()))
+
+
+def ended(out: Path) -> dict[str, Any]:
+    """Everything about the runs that does not depend on the clock."""
+    found: dict[str, Any] = {}
+    for run in sorted(out.glob("toy/tiny/*/seed-*")):
+        (kept,) = run.glob("step-*")
+        result = json.loads((run / "result.json").read_text())
+        found[run.parent.name] = (
+            {file.name: load_file(file) for file in sorted(kept.glob("*.safetensors"))},
+            (run / "metrics.jsonl").read_text(),
+            {name: result[name] for name in ("accuracy", "loss")},
+        )
+    return found
+
+
+def check_equal(one: dict[str, Any], other: dict[str, Any]) -> None:
+    assert one.keys() == other.keys() == {"first", "second"}
+    for run, (files, metrics, result) in one.items():
+        assert (metrics, result) == other[run][1:]
+        for name, tensors in files.items():
+            assert tensors
+            for key, tensor in tensors.items():
+                assert torch.equal(tensor, other[run][0][name][key]), (run, name, key)
+
+
+def run(out: Path, watch: Any = lambda sight: None) -> None:
+    reproduce("toy", scale="tiny", seeds=1, out=out, watch=watch)
+
+
+def test_rows(tmp_path: Path) -> None:
+    before = torch.random.get_rng_state()
+    table = reproduce("toy", scale="tiny", seeds=2, out=tmp_path)
+    assert torch.equal(before, torch.random.get_rng_state())
+    rows = json.loads((tmp_path / "results.json").read_text())
+    assert rows == table.rows == [row for each in tables(tmp_path) for row in each.rows]
+    assert {(row["setting"], row["seed"]) for row in rows} == {
+        (setting, seed) for setting in ("first", "second") for seed in (0, 1)
+    }
+    for row in rows:
+        assert list(row) == ["experiment", "scale", "setting", "seed", "metric", "value"]
+    assert {"accuracy", "loss", "steps_per_second", "data_share"} <= {row["metric"] for row in rows}
+    seeds = table.summary("first", "loss")
+    assert seeds is not None
+    assert (seeds.seeds, seeds.lowest < seeds.highest) == (2, True)
+
+
+def test_what_is_done_is_not_redone(tmp_path: Path) -> None:
+    run(tmp_path)
+    seen: list[Sight] = []
+    run(tmp_path, seen.append)
+    assert not seen
+    reproduce("toy", scale="tiny", seeds=2, out=tmp_path, watch=seen.append)
+    assert {sight.seed for sight in seen} == {1}
+
+
+def test_ctrl_c_stops_between_steps_and_the_run_goes_on(tmp_path: Path) -> None:
+    run(tmp_path / "whole")
+
+    def interrupt(sight: Sight) -> None:
+        if sight.step in (1, 5):
+            signal.raise_signal(signal.SIGINT)
+
+    for _ in range(4):  # at steps 1 and 5 of both runs; the signal counts one step later
+        with pytest.raises(KeyboardInterrupt, match="the same command goes on"):
+            run(tmp_path / "stopped", interrupt)
+    run(tmp_path / "stopped", interrupt)
+    check_equal(ended(tmp_path / "whole"), ended(tmp_path / "stopped"))
+
+
+def test_kill_at_any_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run(tmp_path / "whole")
+    monkeypatch.setattr(train, "_SECONDS_BETWEEN_CHECKPOINTS", 0.0)  # mostly writing
+    began = time.monotonic()
+    run(tmp_path / "timed")
+    longest = time.monotonic() - began
+    rng, kills, out = random.Random(0), 0, tmp_path / "killed"
+    for _ in range(60):
+        child = os.fork()
+        if child == 0:
+            try:
+                run(out)
+            finally:
+                os._exit(0)
+        time.sleep(longest * rng.uniform(0.05, 0.4))
+        os.kill(child, signal.SIGKILL)
+        kills += os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+        for folder in out.glob("toy/tiny/*/seed-0"):
+            kept = RunFolder(folder).read_checkpoint()  # whole, or there is none
+            result = RunFolder(folder).result()
+            if result is not None:
+                assert kept is not None
+        if (out / "results.json").exists():
+            json.loads((out / "results.json").read_text())
+        if len(list(out.glob("toy/tiny/*/seed-0/result.json"))) == 2:
+            break
+    assert kills >= 3
+    run(out)
+    check_equal(ended(tmp_path / "whole"), ended(out))
+    assert not list(out.rglob(".anyseq-*"))
+
+
+def test_two_processes_are_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = Path(__file__).parent / "two_processes.py"
+    launch = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
+    free = ["--rdzv-backend", "c10d", "--rdzv-endpoint", "localhost:0"]
+    paths = os.pathsep.join([str(Path(__file__).parents[1]), *sys.path])
+    done = subprocess.run(
+        [*launch, *free, str(script), str(tmp_path / "two")],
+        env=os.environ | {"PYTHONPATH": paths, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    monkeypatch.setitem(EXPERIMENTS, "toy", Toy(first(dropout=0.0), second(dropout=0.0)))
+    run(tmp_path / "one")
+    one, two = ended(tmp_path / "one"), ended(tmp_path / "two")
+    assert one.keys() == two.keys() == {"first", "second"}
+    for name, (files, metrics, result) in one.items():
+        losses = [
+            [json.loads(line) for line in text.splitlines()] for text in (metrics, two[name][1])
+        ]
+        for line, other in zip(*losses, strict=True):
+            assert line["loss"] == pytest.approx(other["loss"], rel=1e-5)
+        assert result["loss"] == pytest.approx(two[name][2]["loss"], rel=1e-5)
+        for file, tensors in files.items():
+            torch.testing.assert_close(tensors, two[name][0][file], rtol=1e-3, atol=1e-5)
+
+
+def test_a_run_may_begin_with_the_weights_of_another(tmp_path: Path) -> None:
+    losses: dict[str, float] = {}
+    run(tmp_path, lambda sight: losses.setdefault(f"{sight.setting} {sight.step}", sight.loss))
+    assert losses["second 1"] < losses["first 2"]
+    EXPERIMENTS["toy"] = Toy(second())
+    with pytest.raises(FileProblem, match="holds no trained weights"):
+        run(tmp_path / "new")
+
+
+def test_another_configuration_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run(tmp_path)
+    monkeypatch.setitem(EXPERIMENTS, "toy", Toy(first(steps=13)))
+    with pytest.raises(FileProblem, match="another run: steps is 12 there, 13 here"):
+        run(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        replace(first(), scale=float("nan")),
+        replace(first(), scale=1e38),  # the loss is a number, its gradient is none
+        replace(first(), rate=1e38),  # the weights are none after a step or two
+    ],
+    ids=["loss", "gradient", "weights"],
+)
+def test_what_is_no_number(cell: ToyCell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(EXPERIMENTS, "toy", Toy(cell))
+    with pytest.raises(TrainingDiverged, match=r"toy, first, seed 0: .* is no number at step"):
+        run(tmp_path)
+    assert RunFolder(tmp_path / "toy/tiny/first/seed-0").result() is None
+
+
+def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(train, "_SECONDS_BETWEEN_CHECKPOINTS", 0.0)
+    run(tmp_path / "whole")
+    real, written = os.fsync, [0]
+
+    def full(descriptor: int) -> None:
+        written[0] += 1
+        if written[0] > 20:
+            raise OSError(28, "No space left on device")
+        real(descriptor)
+
+    with monkeypatch.context() as patched:
+        patched.setattr("anyseq.base.files.os.fsync", full)
+        with pytest.raises(FileProblem, match="No space left on device"):
+            run(tmp_path / "full")
+    run(tmp_path / "full")
+    check_equal(ended(tmp_path / "whole"), ended(tmp_path / "full"))
+
+
+def test_a_damaged_checkpoint_is_refused(tmp_path: Path) -> None:
+    run(tmp_path)
+    folder = tmp_path / "toy/tiny/first/seed-0"
+    (folder / "result.json").unlink()
+    (weights,) = folder.glob("step-*/model.safetensors")
+    weights.write_bytes(weights.read_bytes()[:-1])
+    with pytest.raises(FileProblem, match="is damaged or was changed"):
+        run(tmp_path)
+    (folder / "config.json").write_text("{")
+    with pytest.raises(FileProblem, match="cannot be read"):
+        run(tmp_path)
+
+
+def test_the_rate_rises_and_falls() -> None:
+    rates = [rate_at(first(steps=20, rate=1.0), step) for step in range(20)]
+    assert rates == [0.5, *[1.0] * 16, 0.75, 0.5, 0.25]
