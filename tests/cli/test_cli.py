@@ -235,7 +235,7 @@ def test_stopping_says_so(
         ("approximate --function sort --tokens 2 --tol 0.1 --out no/x", "'no' is not a folder"),
         ("show nowhere --picture x.gif", "ending in .png"),
         ("approximate --function sort --tokens 2 --tol 0.1 --budget 10", "the budget is 10"),
-        ("approximate --function sort --tokens 6 --tol 0.01 --norm lp", "float64 holds 53"),
+        ("approximate --function waves --tokens 6 --tol 0.01 --norm lp", "float64 holds 53"),
         ("approximate --function sort --tokens 2 --tol 0.1 --method yun", "L^p only"),
         ("approximate --function sort --tokens 2 --tol 0.1 --position half", "position 'half'"),
         ("approximate --function sort --tokens 2 --tol 0.1 --position none", "without positions"),

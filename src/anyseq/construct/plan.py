@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from dataclasses import dataclass
 from typing import Any
 
@@ -87,10 +88,10 @@ class Plan:
 
     def __str__(self) -> str:
         ask = self.ask
+        known = f"for every f {self._known()}, |f| <= {ask.bound:.4g}{self._order()}"
         head = (
             f"{ask.design.tokens} tokens x {ask.features} -> {ask.out_features} features, "
-            f"error <= {ask.tol:g} in {norm_name(ask.norm, ask.p)}\n"
-            f"for every f {self._known()}, |f| <= {ask.bound:.4g}{self._order()}"
+            f"error <= {ask.tol:g} in {norm_name(ask.norm, ask.p)}\n{textwrap.fill(known, 80)}"
         )
         body = table(
             ("method", "δ", "layers", "width", "parameters", "cells", "id bits", "error", "~s"),
