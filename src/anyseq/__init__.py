@@ -49,7 +49,16 @@ from anyseq.probability import Entmax15, Hardmax, ProbMap, Softmax, Sparsemax, T
 if TYPE_CHECKING:
     from anyseq import hf
     from anyseq.construct import FUNCTIONS as functions
-    from anyseq.construct import Approximation, ErrorReport, Plan, Term, approximate, load, plan
+    from anyseq.construct import (
+        Approximation,
+        ErrorReport,
+        Local,
+        Plan,
+        Term,
+        approximate,
+        load,
+        plan,
+    )
     from anyseq.pictures import show
     from anyseq.verdicts import Certificate, Finding, Fix, Verdict, Witness, check
 
@@ -77,6 +86,7 @@ __all__ = [
     "Full",
     "Global",
     "Hardmax",
+    "Local",
     "LogSparse",
     "Longformer",
     "NoPosition",
@@ -125,7 +135,8 @@ def __dir__() -> list[str]:
 _LATER = {
     name: module
     for module, names in {
-        "anyseq.construct": "Approximation ErrorReport FUNCTIONS Plan Term approximate load plan",
+        "anyseq.construct": "Approximation ErrorReport FUNCTIONS Local Plan Term approximate load "
+        "plan",
         "anyseq.pictures": "show",
         "anyseq.verdicts": "Certificate Finding Fix Verdict Witness check",
     }.items()

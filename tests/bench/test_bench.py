@@ -1,10 +1,11 @@
 import time
 from functools import partial
+from pathlib import Path
 
-from anyseq.bench import bench_construct, bench_fit
+from anyseq.bench import bench_adaptive, bench_construct, bench_fit
 from anyseq.bench.memory import extra_bytes
 from anyseq.bench.timing import medians, seconds
-from anyseq.cli.bench_text import construct_text, fit_text
+from anyseq.cli.bench_text import adaptive_text, construct_text, fit_text
 from anyseq.construct.methods import METHODS
 
 
@@ -59,3 +60,15 @@ def test_bench_fit_measures_what_it_says() -> None:
     lines = fit_text(figures).splitlines()
     assert max(map(len, lines)) <= 80
     assert lines[-1].startswith("plus-mean, 2 x 1")
+
+
+def test_bench_adaptive_compares_at_equal_errors() -> None:
+    figures = bench_adaptive()
+    assert {row["function"] for row in figures["rows"]} == {"bump", "spike"}
+    for row in figures["rows"]:
+        assert row["nodes"] <= row["even_nodes"]
+        assert row["parameters"] <= row["even_parameters"]
+    text = adaptive_text(figures)
+    assert max(map(len, text.splitlines())) <= 80
+    page = (Path(__file__).parents[2] / "docs" / "comparison.md").read_text()
+    assert text in page

@@ -86,6 +86,25 @@ def test_approximate_and_show(capsys: pytest.CaptureFixture[str], tmp_path: Path
     assert "exists already" in err
 
 
+def test_a_local_feature_gets_small_cells(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    asked = ("--function", "spike", "--tokens", "2", "--tol", "0.05")
+    code, out, _ = run(capsys, "plan", *asked)
+    assert code == 0
+    assert "gather: adaptive: 234 nodes of levels 1 to 6, uniform would need 4,225" in out
+    folder = tmp_path / "spike"
+    code, out, _ = run(capsys, "approximate", *asked, "--out", str(folder))
+    assert code == 0
+    assert "234 values of f" in out
+    code, told, _ = run(capsys, "show", str(folder), "--input", "0.1,0.7")
+    assert code == 0
+    assert "x lies in the box" in told
+    code, out, _ = run(capsys, "plan", *asked, "--lipschitz", "18", "--curvature", "400")
+    assert code == 0
+    assert "adaptive" not in out
+
+
 def test_designs_and_exports(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """A sparse design that learns its positions from gains, exported by name."""
     folder, file = tmp_path / "sparse", tmp_path / "sparse.safetensors"

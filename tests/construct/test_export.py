@@ -22,6 +22,7 @@ Run = Callable[[torch.Tensor], torch.Tensor]
 
 CASES = {
     "gather": ("attention", aq.Design(2), "gather", 0.5),
+    "gather, adaptive": ("spike", aq.Design(2), "gather", 0.3),
     "sum": ("attention", aq.Design(2, position=aq.NoPosition()), "sum", 0.9),
     "boltzmann": ("attention", aq.Design(2, position=aq.NoPosition()), "boltzmann", 0.7),
     "partition": ("attention", aq.Design(2), "partition", 0.7),
@@ -37,7 +38,7 @@ def build(name: str) -> aq.Approximation:
     example = aq.functions[function]
     return aq.approximate(
         example, design, features=1, tol=tol, norm="lp", method=method,
-        lipschitz=None if method == "fit" else example.lipschitz(2, 1),
+        lipschitz=None if method == "fit" else example.local_lipschitz or example.lipschitz(2, 1),
     )  # fmt: skip
 
 

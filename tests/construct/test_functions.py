@@ -1,3 +1,5 @@
+import math
+
 import pytest
 import torch
 
@@ -20,6 +22,7 @@ EXPECTED = {
     "mean-square": [0.35 / 3] * 3,
     "neighbours": [0.05, 0.03, 0.3],
     "bump": [0.201896518] * 3,
+    "spike": [math.exp(-50 / 3)] * 3,
 }
 
 

@@ -38,7 +38,7 @@ def approximate(
     ----------
     function
         sort, reverse, running-max, prefix-mean, times-max, cosine, waves, attention, plus-mean,
-        mean-square, neighbours, bump, kuramoto, or module:callable of your own.
+        mean-square, neighbours, bump, spike, kuramoto, or module:callable of your own.
     tokens
         Tokens in a sequence.
     tol

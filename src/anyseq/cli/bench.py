@@ -8,9 +8,22 @@ from pathlib import Path
 from typing import Any, Literal
 
 from anyseq.base import Progress, write_text
-from anyseq.bench import bench_attention, bench_check, bench_construct, bench_fit, bench_methods
+from anyseq.bench import (
+    bench_adaptive,
+    bench_attention,
+    bench_check,
+    bench_construct,
+    bench_fit,
+    bench_methods,
+)
 from anyseq.cli.bench_methods_text import methods_text
-from anyseq.cli.bench_text import attention_text, check_text, construct_text, fit_text
+from anyseq.cli.bench_text import (
+    adaptive_text,
+    attention_text,
+    check_text,
+    construct_text,
+    fit_text,
+)
 from anyseq.cli.terminal import progress_bar, say, say_json
 from anyseq.errors import FileProblem
 
@@ -20,12 +33,13 @@ _BENCHES: Mapping[str, tuple[Callable[[Progress], _Figures], Callable[[_Figures]
     "attention": (bench_attention, attention_text),
     "check": (bench_check, check_text),
     "methods": (bench_methods, methods_text),
+    "adaptive": (bench_adaptive, adaptive_text),
     "fit": (bench_fit, fit_text),
 }
 
 
 def bench(
-    what: Literal["construct", "attention", "check", "methods", "fit"],
+    what: Literal["construct", "attention", "check", "methods", "adaptive", "fit"],
     /,
     *,
     json: bool = False,
@@ -44,12 +58,13 @@ def bench(
         check: what a verdict costs, against the number of tokens.
         methods: every method on every built-in function, beside Chebyshev interpolation, a trained
         Transformer and a ReLU MLP. Some minutes.
+        adaptive: nodes where the error is, against as many everywhere, for method "gather".
         fit: networks fitted to functions of up to 64 dimensions. Some minutes.
     json
         Print JSON.
     into
         A text file, such as README.md, whose lines between `<!-- bench construct -->` (or
-        attention, check, methods or fit) and `<!-- end -->` are replaced by the figures.
+        attention, check, methods, adaptive or fit) and `<!-- end -->` are replaced by the figures.
     out
         attention and check: a folder for their JSON and picture; bench-attention or bench-check
         unless given.

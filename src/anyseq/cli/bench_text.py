@@ -21,6 +21,35 @@ def construct_text(figures: dict[str, Any]) -> str:
     return "\n\n".join([table(("construct, batch 512", "median"), rows), _sizes(figures["sizes"])])
 
 
+def adaptive_text(figures: dict[str, Any]) -> str:
+    def fewer(row: dict[str, Any], what: str) -> tuple[str, str]:
+        ratio = row[f"even_{what}"] / row[what]
+        return f"{row[what]:,}", f"{ratio:,.0f} x" if ratio >= 10 else f"{ratio:.2g} x"
+
+    rows = [
+        (
+            f"{row['function']}, {row['tokens']} token{'s' * (row['tokens'] > 1)}",
+            {"sup": "sup", "lp": "L^2"}[row["norm"]],
+            f"{row['error']:.4f}",
+            f"{row['even_nodes']:,}",
+            *fewer(row, "nodes"),
+            *fewer(row, "parameters"),
+        )
+        for row in figures["rows"]
+    ]
+    head = (
+        "equal proved error",
+        "norm",
+        "error",
+        "even nodes",
+        "nodes",
+        "fewer",
+        "param.",
+        "fewer",
+    )
+    return table(head, rows)
+
+
 def _sizes(by_method: dict[str, Any]) -> str:
     """Time and memory to build the look-up and the module, and how fast the look-up is."""
     rows = []

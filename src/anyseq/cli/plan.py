@@ -6,6 +6,7 @@ from anyseq.cli.design import DENSE, Options
 from anyseq.cli.question import find_function
 from anyseq.cli.terminal import say, say_json
 from anyseq.construct import plan as make_plan
+from anyseq.construct.smooth import Curvature, Lipschitz
 from anyseq.errors import InvalidArgument
 
 
@@ -57,11 +58,13 @@ def plan(
         Print JSON.
     """
     asked = design.at(tokens)
+    steep: Lipschitz | None = lipschitz
+    bend: Curvature | None = curvature
     if function is not None:
         named = find_function(function, tokens, features)
-        lipschitz = named.lipschitz if lipschitz is None else lipschitz
-        curvature = named.curvature if curvature is None else curvature
-    if lipschitz is None and curvature is None:
+        steep = named.lipschitz if lipschitz is None else lipschitz
+        bend = named.curvature if curvature is None else curvature
+    if steep is None and bend is None:
         raise InvalidArgument(
             "give --lipschitz or --curvature; only built-in functions, --function sort etc., bring "
             "their constants"
@@ -70,8 +73,8 @@ def plan(
         asked,
         features,
         tol,
-        lipschitz=lipschitz,
-        curvature=curvature,
+        lipschitz=steep,
+        curvature=bend,
         norm=norm,
         p=p,
         out_features=out_features,

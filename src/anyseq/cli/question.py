@@ -9,17 +9,19 @@ from pathlib import Path
 from typing import Any
 
 from anyseq.construct.functions import FUNCTIONS
+from anyseq.construct.smooth import Curvature, Lipschitz
 from anyseq.construct.target import Function
 from anyseq.errors import InvalidArgument
 
 
 @dataclass(frozen=True)
 class Named:
-    """A function found by name, with its constants where they are known."""
+    """A function found by name, with its constants where they are known: box by box, if they are
+    known so."""
 
     f: Function
-    lipschitz: float | None
-    curvature: float | None
+    lipschitz: Lipschitz | None
+    curvature: Curvature | None
 
 
 def find_function(name: str, tokens: int, features: int) -> Named:
@@ -29,8 +31,8 @@ def find_function(name: str, tokens: int, features: int) -> Named:
         bend = example.curvature
         return Named(
             example,
-            example.lipschitz(tokens, features),
-            None if bend is None else bend(tokens, features),
+            example.local_lipschitz or example.lipschitz(tokens, features),
+            example.local_curvature or (None if bend is None else bend(tokens, features)),
         )
     if ":" not in name:
         raise InvalidArgument(

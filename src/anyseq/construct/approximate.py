@@ -33,7 +33,7 @@ from anyseq.construct.methods import METHODS, fit
 from anyseq.construct.plan import DEFAULT_BUDGET, check_p, make_plan
 from anyseq.construct.result import Approximation, Facts
 from anyseq.construct.search import LEVEL, SAMPLES, Seen, search
-from anyseq.construct.smooth import Lipschitz, Smoothness, given, size
+from anyseq.construct.smooth import Curvature, Lipschitz, Smoothness, given, size
 from anyseq.construct.stages import check_stages
 from anyseq.construct.target import Function, Target
 from anyseq.design import Design
@@ -51,7 +51,7 @@ def approximate(
     p: float = 2,
     method: str = "auto",
     lipschitz: Lipschitz | None = None,
-    curvature: float | None = None,
+    curvature: Curvature | None = None,
     budget: int | None = None,
     seed: int = 0,
     checkpoint: str | Path | None = None,
@@ -65,12 +65,12 @@ def approximate(
     f: (batch, tokens, features) -> (batch, tokens, out_features), vectorised, torch float64.
     tol: sup norm: the largest entry of |f - T|; "lp": (∫ Σ|f - T|^p dx)^(1/p), the sum
         over all entries; "mean": the mean absolute error, over all inputs and entries.
-    method: "gather" (sup norm), "sum" (sup norm, no positions), "boltzmann" (L^p, one softmax
-        head), "yun" (L^p, the literal theorems), "partition" (sup norm; with a memory, which is no
-        part of the design), "fit" (many dimensions; fitted to samples, nothing proved; "lp" or
-        "mean"), or "auto", the one with the fewest parameters among those of the design with a
-        proof. Where none of them serves, "auto" takes "fit", unless lipschitz= or curvature= asks
-        for a proof.
+    method: "gather" (sup norm), "sum" (sup norm, f that commute with permutations), "boltzmann"
+        (L^p, looked up by cells), "yun" (L^p, the literal theorems), "partition" (sup norm; with a
+        memory, which is no part of the design), "fit" (many dimensions; fitted to samples, nothing
+        proved; "lp" or "mean"), or "auto", the one with the fewest parameters among those of the
+        design with a proof. Where none of them serves, "auto" takes "fit", unless lipschitz= or
+        curvature= asks for a proof.
     lipschitz: L with |f(x)-f(y)| <= L max|x-y|, entry by entry; or one L_k per feature, with
         |f(x)-f(y)| <= Σ_k L_k max_j |x_jk - y_jk|; or a modulus of continuity, a nondecreasing
         function ω with |f(x)-f(y)| <= ω(max|x-y|).
@@ -78,6 +78,9 @@ def approximate(
         Euclidean norm), wherever no two entries of x are equal: f must be continuous, but may have
         kinks at x_i = x_j, as sort and max have. Method "gather" then needs about the square root
         of the steps.
+        Either may be an `anyseq.Local`, which tells it box by box. Method "gather" then takes small
+        cells only where the error asks for them, if that needs fewer parameters; all else uses the
+        constant of the whole cube.
         With `lipschitz` or `curvature` the error is proved; without, L is estimated from samples
         and `error.upper` is None.
     budget: the most parameters allowed, 10^8 unless given.
@@ -97,7 +100,7 @@ def approximate(
         raise InvalidArgument(f"seed={seed!r}: expected a whole number from 0 to 2^63-1")
     if checkpoint is not None and method not in ("auto", fit.NAME):
         raise InvalidArgument(f"checkpoint={str(checkpoint)!r} is for method='fit', not {method!r}")
-    smooth = given(lipschitz, curvature, features)
+    smooth = given(lipschitz, curvature, design.tokens, features)
     if out_features is not None:
         at_least_one("out_features", out_features)
 

@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from anyseq.construct.claim import Claim
 from anyseq.construct.error import combine
+from anyseq.construct.needs import plain_attention
 from anyseq.construct.smooth import SHELLS, Smoothness
 from anyseq.construct.verification import Check, Verification, digest
-from anyseq.design import Design
-from anyseq.patterns import Full
-from anyseq.positions import Absolute, NoPosition
-from anyseq.probability import Softmax
+from anyseq.positions import NoPosition
 
 if TYPE_CHECKING:
     from anyseq.construct.ask import Recipe
@@ -78,7 +76,7 @@ class Certificate:
             "out_features": shape.out_features,
             "steps": round(1 / facts.step),
             "positions": not isinstance(result.design.position, NoPosition),
-            "dense": _dense(result.design),
+            "dense": plain_attention(result.design),
             "norm": error.norm,
             "p": error.p,
             "terms": tuple((term.name, term.on, term.value) for term in error.terms),
@@ -102,7 +100,7 @@ def claim_of(recipe: Recipe) -> Claim:
         out_features=ask.out_features,
         steps=2**recipe.log_steps,
         positions=not isinstance(ask.design.position, NoPosition),
-        dense=_dense(ask.design),
+        dense=plain_attention(ask.design),
         norm=ask.norm,
         p=ask.p,
         bound=ask.bound,
@@ -113,13 +111,6 @@ def claim_of(recipe: Recipe) -> Claim:
         terms=tuple((term.name, term.on, term.value) for term in recipe.terms),
         upper=combine(recipe.terms, ask.norm, ask.p),
     )
-
-
-def _dense(design: Design) -> bool:
-    """Full attention by softmax, nothing inside but scores, without BOS and sinks."""
-    plain = design.cycle == (Full(),) and isinstance(design.probability, Softmax)
-    outside = isinstance(design.position, Absolute | NoPosition)
-    return plain and outside and not design.bos and not design.sinks
 
 
 def _recorded(known: Smoothness, step: float) -> tuple[tuple[float, float], ...] | None:

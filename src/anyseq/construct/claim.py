@@ -14,7 +14,9 @@ class Claim:
     positions: whether tokens are told apart by their positions, in whatever way.
     dense: full attention by softmax, nothing inside it but scores, and nothing but the tokens to
         look at.
-    lipschitz, per_feature, curvature: as in `anyseq.approximate`; None where not given.
+    lipschitz, per_feature, curvature: as in `anyseq.approximate`; None where not given. Where they
+        were told box by box these are of the whole cube; the table of an adaptive grid holds those
+        of its boxes.
     modulus: pairs (h, ω(h)) wherever the bound uses ω.
     terms: the parts of the error (name, part of the domain, value).
     """

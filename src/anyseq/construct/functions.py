@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import torch
 
+from anyseq.construct.local import Local
 from anyseq.construct.target import Function
 
 
@@ -22,6 +23,7 @@ class Example:
 
     curvature: None for functions with kinks elsewhere than at x_i = x_j.
     equivariant: permuting the tokens permutes the outputs.
+    local_lipschitz, local_curvature: both box by box, for functions with a local feature.
     """
 
     name: str
@@ -30,6 +32,8 @@ class Example:
     lipschitz: Callable[[int, int], float]
     equivariant: bool
     curvature: Callable[[int, int], float] | None = None
+    local_lipschitz: Local | None = None
+    local_curvature: Local | None = None
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
         return self.f(x)
@@ -46,10 +50,6 @@ def _prefix_mean(x: torch.Tensor) -> torch.Tensor:
 
 def _attention(x: torch.Tensor) -> torch.Tensor:
     return torch.softmax(x @ x.transpose(1, 2), dim=-1) @ x
-
-
-def _bump(x: torch.Tensor) -> torch.Tensor:
-    return torch.exp(-8 * (x - 0.5).square().sum((1, 2), keepdim=True)).expand_as(x)
 
 
 def _kuramoto(x: torch.Tensor) -> torch.Tensor:
@@ -71,6 +71,47 @@ def cosine(k: int) -> Example:
         curvature=lambda n, d: (math.pi * k) ** 2 * n * d,
     )
 
+
+def gaussian(name: str, text: str, k: float, centre: float) -> Example:
+    """exp(-k r²), r the distance from a point with all coordinates equal.
+
+    Its gradient, 2kr exp(-kr²) long, is longest at r = 1/√(2k), √(2k/e), and its entries sum to at
+    most √(nd) times that. With t = kr² its Hessian has the eigenvalues -2k exp(-t), largest at 0,
+    and 2k(2t - 1) exp(-t): smaller than that for t < 1/2, then largest at t = 3/2. On a box the
+    same holds for the r that it has.
+    """
+
+    def distances(lower: torch.Tensor, upper: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """(boxes,): the least and the largest r."""
+        inside = (lower - centre).clamp(min=0) + (centre - upper).clamp(min=0)
+        corner = torch.maximum((lower - centre).abs(), (upper - centre).abs())
+        return inside.flatten(1).norm(dim=1), corner.flatten(1).norm(dim=1)
+
+    def slope(lower: torch.Tensor, upper: torch.Tensor) -> torch.Tensor:
+        near, far = distances(lower, upper)
+        r = torch.minimum(near.clamp(min=1 / math.sqrt(2 * k)), far)
+        rate = 2 * k * r * torch.exp(-k * r.square())
+        return rate * math.sqrt(lower[0].numel()) * _OUTWARD
+
+    def bend(lower: torch.Tensor, upper: torch.Tensor) -> torch.Tensor:
+        near, far = (k * r.square() for r in distances(lower, upper))
+        t = torch.minimum(near.clamp(min=1.5), far)
+        along = (2 * t - 1) * torch.exp(-t)
+        return 2 * k * torch.maximum(torch.exp(-near), along) * _OUTWARD
+
+    return Example(
+        name,
+        text,
+        lambda x: torch.exp(-k * (x - centre).square().sum((1, 2), keepdim=True)).expand_as(x),
+        lambda n, d: math.sqrt(2 * k * n * d / math.e),
+        equivariant=True,
+        curvature=lambda n, d: 2 * k,
+        local_lipschitz=Local(slope),
+        local_curvature=Local(bend),
+    )
+
+
+_OUTWARD = 1 + 2.0**-40  # more than float64 makes of a distance, a square and an exponential
 
 _ALL = (
     # The k-th smallest of n numbers moves by no more than the numbers do. While their order stays
@@ -167,17 +208,8 @@ _ALL = (
         False,
         curvature=lambda n, d: 1.0,
     ),
-    # exp(-8r²), r the distance from the centre: its gradient, 16r exp(-8r²) long, is at most
-    # 4/√e, and its entries sum to at most √(nd) times that. Its Hessian has eigenvalues
-    # -16 exp(-8r²) and (256r² - 16) exp(-8r²), of which 16 at r = 0 is the largest.
-    Example(
-        "bump",
-        "exp(-8 |x - 1/2|²)",
-        _bump,
-        lambda n, d: 4 * math.sqrt(n * d / math.e),
-        True,
-        curvature=lambda n, d: 16.0,
-    ),
+    gaussian("bump", "exp(-8 |x - 1/2|²)", 8.0, 0.5),
+    gaussian("spike", "exp(-200 |x - 1/3|²)", 200.0, 1 / 3),
     # One step dt = 1/2 of coupled phases (K = 1, a turn is 1). Where all inputs move by at most h,
     # x_j - x_i moves by at most 2h, its sine by 4πh, and n-1 of the n sines can move: in all
     # h + (1/2)(n-1)/n 4πh. It is attained where all sines have slope -2π. The Hessian of entry i is

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Protocol
 import torch
 
 from anyseq.base import power_of_two_at_least
+from anyseq.construct.fused_adaptive import HatTable
 from anyseq.construct.fused_cells import Quantised, ShiftedGrids
 from anyseq.construct.fused_soft import SoftTable
 from anyseq.construct.lattice import strides
@@ -154,7 +155,7 @@ class CellTable:
 
 _KINDS: dict[str, type[Fused]] = {
     form.kind: form
-    for form in (KuhnTable, CellTable, Quantised, ShiftedGrids, SoftTable, FittedNet)
+    for form in (KuhnTable, HatTable, CellTable, Quantised, ShiftedGrids, SoftTable, FittedNet)
 }
 
 

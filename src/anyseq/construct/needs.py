@@ -85,15 +85,9 @@ def absolute_positions(design: Design) -> None:
         raise CannotApproximate("it needs absolute positions, to know which token is which")
 
 
-def no_positions(design: Design) -> None:
-    """Tokens that are told apart by their content alone."""
-    if not isinstance(design.position, NoPosition):
-        raise CannotApproximate(
-            "it serves f that commute with permutations: take position=NoPosition()"
-        )
-
-
-def absolute_positions_or_none(design: Design) -> None:
-    """Nothing about positions inside attention."""
-    if not isinstance(design.position, (Absolute, NoPosition)):
-        raise CannotApproximate("it needs absolute positions, or none")
+def plain_attention(design: Design) -> bool:
+    """Full attention by softmax, nothing inside it but scores, and nothing but the tokens to look
+    at."""
+    full = design.cycle == (Full(),) and isinstance(design.probability, Softmax)
+    outside = isinstance(design.position, Absolute | NoPosition)
+    return full and outside and not design.bos and not design.sinks

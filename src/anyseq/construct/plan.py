@@ -13,7 +13,7 @@ from anyseq.construct.error import MEAN, NORMS, SUP, combine, norm_name
 from anyseq.construct.kind import kind_of_function
 from anyseq.construct.methods import BY_NAME_ONLY, METHODS
 from anyseq.construct.methods.fit import FitRecipe
-from anyseq.construct.smooth import Lipschitz, Smoothness, given, size
+from anyseq.construct.smooth import Curvature, Lipschitz, Smoothness, given, size
 from anyseq.design import Design
 from anyseq.errors import CannotApproximate, InvalidArgument
 
@@ -88,10 +88,12 @@ class Plan:
 
     def __str__(self) -> str:
         ask = self.ask
-        known = f"for every f {self._known()}, |f| <= {ask.bound:.4g}{self._order()}"
         head = (
             f"{ask.design.tokens} tokens x {ask.features} -> {ask.out_features} features, "
-            f"error <= {ask.tol:g} in {norm_name(ask.norm, ask.p)}\n{textwrap.fill(known, 80)}"
+            f"error <= {ask.tol:g} in {norm_name(ask.norm, ask.p)}\n"
+        )
+        head += textwrap.fill(
+            f"for every f {self._known()}, |f| <= {ask.bound:.4g}{self._order()}", 80
         )
         body = table(
             ("method", "δ", "layers", "width", "parameters", "cells", "id bits", "error", "~s"),
@@ -146,7 +148,7 @@ def plan(
     tol: float,
     *,
     lipschitz: Lipschitz | None = None,
-    curvature: float | None = None,
+    curvature: Curvature | None = None,
     norm: str = "sup",
     p: float = 2,
     out_features: int | None = None,
@@ -163,7 +165,7 @@ def plan(
         raise InvalidArgument(f"design={design!r}: expected an anyseq.Design")
     needs.patterns_that_fit(design)
     features = at_least_one("features", features)
-    smooth = given(lipschitz, curvature, features)
+    smooth = given(lipschitz, curvature, design.tokens, features)
     if smooth is None:
         raise InvalidArgument("lipschitz=None, curvature=None: expected one of them, or both")
     ask = Ask(

@@ -13,6 +13,7 @@ import torch
 
 from anyseq.base import UNIT_ROUNDOFF, generator, uniform
 from anyseq.construct.lattice import lattice
+from anyseq.construct.local import Local
 from anyseq.construct.smooth import Smoothness
 from anyseq.construct.target import Target
 from anyseq.errors import CannotApproximate, InvalidFunction
@@ -83,19 +84,45 @@ def check_smooth(target: Target, smooth: Smoothness, slope: Slope, seed: int) ->
         check_lipschitz(constant, alone, f"lipschitz[{feature}]")
     if smooth.modulus is not None:
         _check_modulus(target, smooth, rng)
+    if smooth.local_lipschitz is not None:
+        _check_local_lipschitz(target, smooth.local_lipschitz, rng)
     if smooth.curvature < math.inf:
         _check_no_jump(target, smooth, rng)
-        _check_curvature(target, smooth.curvature, slope, rng)
+        _check_curvature(target, smooth, slope, rng)
 
 
-def _check_modulus(target: Target, smooth: Smoothness, rng: torch.Generator) -> None:
-    """Pairs at distances from 1 down to 2^-15, also along edges, where roots are steep."""
+def _check_local_lipschitz(target: Target, local: Local, rng: torch.Generator) -> None:
+    """Pairs at many distances, with the constant of the box that they span."""
+    x, y, change, noise = _pairs(target, rng)
+    lower, upper = torch.minimum(x, y), torch.maximum(x, y)
+    most = local.on("lipschitz", lower, upper) * (y - x).abs().flatten(1).amax(1)
+    over = change - most * (1 + 1e-6) - noise
+    at = int(over.argmax())
+    if float(over[at]) > 0:
+        raise InvalidFunction(
+            f"lipschitz: Local is too small on the box from {lower[at].tolist()} to "
+            f"{upper[at].tolist()}: f changes by {float(change[at]):.6g} between x = "
+            f"{x[at].tolist()} and y = {y[at].tolist()}, where at most {float(most[at]):.6g} is "
+            "allowed"
+        )
+
+
+def _pairs(
+    target: Target, rng: torch.Generator
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, float]:
+    """(x, y, |f(x) - f(y)|, its noise) at distances from 1 down to 2^-15, also along edges, where
+    roots are steep."""
     x, y = uniform(2, _POINTS, target.tokens, target.features, rng=rng)
     x[::4] = x[::4].round()
     y = x + (y - x) * 2.0 ** -(torch.arange(_POINTS) % 16).double()[:, None, None]
-    change = (target(x) - target(y)).abs().flatten(1).amax(1)
+    values = target(x)
+    change = (values - target(y)).abs().flatten(1).amax(1)
+    return x, y, change, 8 * UNIT_ROUNDOFF * float(values.abs().max())
+
+
+def _check_modulus(target: Target, smooth: Smoothness, rng: torch.Generator) -> None:
+    x, y, change, noise = _pairs(target, rng)
     distance = (x - y).abs().flatten(1).amax(1)
-    noise = 8 * UNIT_ROUNDOFF * float(target(x).abs().max())
     for row in range(_POINTS):
         most = smooth.change(float(distance[row]))
         if float(change[row]) > most * (1 + 1e-6) + noise:
@@ -106,9 +133,12 @@ def _check_modulus(target: Target, smooth: Smoothness, rng: torch.Generator) -> 
             )
 
 
-def _check_curvature(target: Target, curvature: float, slope: Slope, rng: torch.Generator) -> None:
+def _check_curvature(
+    target: Target, smooth: Smoothness, slope: Slope, rng: torch.Generator
+) -> None:
     """Second differences |f(x-v) - 2f(x) + f(x+v)| <= M|v|², for v of many lengths, such that the
-    entries of x - v and x + v are in the same order: along one axis, along the diagonal, anyhow."""
+    entries of x - v and x + v are in the same order: along one axis, along the diagonal, anyhow. If
+    M is told box by box, it is that of the box that they span."""
     axes = target.tokens * target.features
     a, b = uniform(2, _POINTS, axes, rng=rng)
     b[:512] = torch.where(torch.eye(axes)[torch.arange(512) % axes] > 0, b[:512], a[:512])
@@ -122,12 +152,17 @@ def _check_curvature(target: Target, curvature: float, slope: Slope, rng: torch.
     # the middle point is rounded, which moves f by its slope, and f rounds by itself
     largest = max(float(value.abs().max()) for value in values)
     noise = 32 * UNIT_ROUNDOFF * (largest + slope.value)
-    most = curvature * ((b - a) / 2).square().sum(1)
+    constant = torch.full((_POINTS,), smooth.curvature, dtype=torch.float64)
+    if smooth.local_curvature is not None:
+        ends = torch.minimum(a, b).view(shape), torch.maximum(a, b).view(shape)
+        constant = smooth.local_curvature.on("curvature", *ends)
+    most = constant * ((b - a) / 2).square().sum(1)
     over = bend - most * (1 + 1e-6) - noise
     at = int(over.argmax())
     if float(over[at]) > 0:
         raise InvalidFunction(
-            f"curvature={curvature:g} is too small: between x = {a[at].view(shape[1:]).tolist()}, "
+            f"curvature={float(constant[at]):g} is too small: between "
+            f"x = {a[at].view(shape[1:]).tolist()}, "
             f"y = {b[at].view(shape[1:]).tolist()} and half way f bends by {float(bend[at]):.6g}, "
             f"where at most {float(most[at]):.6g} is allowed"
         )

@@ -46,21 +46,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from anyseq.base import non_negative
+from anyseq.construct.local import ROOM, Local
 from anyseq.errors import CannotApproximate, InvalidArgument
 
 Modulus = Callable[[float], float]
 """h -> ω(h), nondecreasing."""
 
-Lipschitz = float | Sequence[float] | Modulus
-"""What `lipschitz=` takes: L, one L_k per feature, or a modulus of continuity."""
+Lipschitz = float | Sequence[float] | Modulus | Local
+"""What `lipschitz=` takes: L, one L_k per feature, a modulus of continuity, or L box by box."""
+
+Curvature = float | Local
+"""What `curvature=` takes: M, or M box by box."""
 
 SHELLS = 64
 _SHELLS = range(1, SHELLS + 1)
-
-_ROOM = 2.0**500  # so that constants can be multiplied
+_TOLD = " (less in boxes, as told)"
 
 
 @dataclass(frozen=True)
@@ -73,12 +76,18 @@ class Bound:
 
 @dataclass(frozen=True)
 class Smoothness:
-    """What is known; infinite or None where nothing is."""
+    """What is known; infinite or None where nothing is.
+
+    local_lipschitz, local_curvature: the same box by box, where it was told so; `lipschitz` and
+    `curvature` are then those of the whole cube.
+    """
 
     lipschitz: float = math.inf
     per_feature: tuple[float, ...] | None = None
     modulus: Modulus | None = None
     curvature: float = math.inf
+    local_lipschitz: Local | None = None
+    local_curvature: Local | None = None
 
     def __str__(self) -> str:
         parts = []
@@ -86,11 +95,13 @@ class Smoothness:
             numbers = ", ".join(f"{number:g}" for number in self.per_feature)
             parts.append(f"Lipschitz per feature ({numbers}) in the max norm over tokens")
         elif self.lipschitz < math.inf:
-            parts.append(f"{self.lipschitz:g}-Lipschitz in the max norm")
+            told = _TOLD if self.local_lipschitz else ""
+            parts.append(f"{self.lipschitz:g}-Lipschitz in the max norm{told}")
         if self.modulus is not None:
             parts.append("of the given modulus of continuity in the max norm")
         if self.curvature < math.inf:
-            parts.append(f"of curvature at most {self.curvature:g}")
+            told = _TOLD if self.local_curvature else ""
+            parts.append(f"of curvature at most {self.curvature:g}{told}")
         return " and ".join(parts)
 
     @property
@@ -179,7 +190,7 @@ class Smoothness:
             raise InvalidArgument(
                 f"lipschitz: the modulus raised {type(problem).__name__} at {distance:g}: {problem}"
             ) from problem
-        if not 0 <= value <= _ROOM:
+        if not 0 <= value <= ROOM:
             raise InvalidArgument(
                 f"lipschitz: the modulus is {value!r} at {distance:g}; expected a number from 0 to "
                 "2^500"
@@ -206,18 +217,31 @@ def _power(step: float) -> str:
 def size(name: str, value: object) -> float:
     """A number >= 0 that leaves room to multiply: constants of f up to 2^500."""
     number = non_negative(name, value)
-    if number > _ROOM:
+    if number > ROOM:
         raise InvalidArgument(f"{name}={value!r}: expected at most 2^500; scale f down")
     return number
 
 
-def given(lipschitz: object, curvature: object, features: int) -> Smoothness | None:
+def given(lipschitz: object, curvature: object, tokens: int, features: int) -> Smoothness | None:
     """What the arguments `lipschitz` and `curvature` say, or None if neither is given."""
+    if lipschitz is None and curvature is None:
+        return None
+    known = _given_lipschitz(lipschitz, tokens, features)
+    if isinstance(curvature, Local):
+        everywhere = curvature.everywhere("curvature", tokens, features)
+        return replace(known, curvature=everywhere, local_curvature=curvature)
     bend = math.inf if curvature is None else size("curvature", curvature)
+    return replace(known, curvature=bend)
+
+
+def _given_lipschitz(lipschitz: object, tokens: int, features: int) -> Smoothness:
     if lipschitz is None:
-        return None if curvature is None else Smoothness(curvature=bend)
+        return Smoothness()
+    if isinstance(lipschitz, Local):
+        everywhere = lipschitz.everywhere("lipschitz", tokens, features)
+        return Smoothness(everywhere, local_lipschitz=lipschitz)
     if callable(lipschitz):
-        known = Smoothness(modulus=lipschitz, curvature=bend)
+        known = Smoothness(modulus=lipschitz)
         _check_nondecreasing(known)
         return known
     if isinstance(lipschitz, Sequence) and not isinstance(lipschitz, str):
@@ -227,8 +251,8 @@ def given(lipschitz: object, curvature: object, features: int) -> Smoothness | N
                 f"lipschitz={lipschitz!r}: {len(parts)} constants; expected one per feature, "
                 f"{features}"
             )
-        return Smoothness(size("lipschitz", math.fsum(parts)), parts, curvature=bend)
-    return Smoothness(size("lipschitz", lipschitz), curvature=bend)
+        return Smoothness(size("lipschitz", math.fsum(parts)), parts)
+    return Smoothness(size("lipschitz", lipschitz))
 
 
 def _check_nondecreasing(known: Smoothness) -> None:

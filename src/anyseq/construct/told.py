@@ -15,6 +15,8 @@ import torch
 from anyseq.base import EXACT_BITS
 from anyseq.construct.contextual import Contextual
 from anyseq.construct.fused import CellTable, Fused, KuhnTable, scale_of
+from anyseq.construct.fused_adaptive import HatTable
+from anyseq.construct.lattice import strides
 from anyseq.construct.stages import WHOLE
 
 
@@ -47,9 +49,8 @@ def told(fused: Fused, x: torch.Tensor) -> Told:
 @told.register
 def _kuhn(fused: KuhnTable, x: torch.Tensor) -> Told:
     corner, rows, weights = fused.simplex(x[None])
-    tokens, steps = x.shape[0], fused.steps
-    per_axis = steps + 1
-    stride = torch.tensor([per_axis ** (x.numel() - 1 - axis) for axis in range(x.numel())])
+    steps, per_axis = fused.steps, fused.steps + 1
+    stride = torch.tensor(strides(per_axis, x.numel()))
     points = (rows[0][:, None] // stride % per_axis).double() / steps
     nodes = tuple(
         Node(point.view_as(x), float(weight), fused.values[row])
@@ -57,16 +58,47 @@ def _kuhn(fused: KuhnTable, x: torch.Tensor) -> Told:
         if weight > 0
     )
     y = fused(x[None])[0]
-    others = 1 - torch.eye(tokens, dtype=torch.float64).repeat_interleave(y.shape[1], dim=1)
+    others = 1 - torch.eye(len(x), dtype=torch.float64).repeat_interleave(y.shape[1], dim=1)
+    apart = y.flatten() / scale_of(fused.values) - 2 * others
     cube = " x ".join(f"[{c / steps:g}, {(c + 1) / steps:g}]" for c in corner[0].tolist())
+    return _interpolated(x, y, apart, f"x lies in the cube {cube}", nodes)
+
+
+@told.register
+def _hats(fused: HatTable, x: torch.Tensor) -> Told:
+    (rows, weights), steps = fused.hats(x[None]), fused.steps
+    stride = torch.tensor(strides(steps + 1, x.numel()))
+    points = (fused.keys[rows[0]][:, None] // stride % (steps + 1)).double() / steps
+    nodes = tuple(
+        Node(point.view_as(x), float(weight), fused.values[row])
+        for point, weight, row in zip(points, weights[0], rows[0], strict=True)
+        if weight > 0
+    )
+    low, side = fused.boxes[:, :-1] / steps, fused.boxes[:, -1:] / steps
+    here = int(((x.flatten() >= low) & (x.flatten() <= low + side)).all(1).nonzero()[0])
+    ends = zip(low[here].tolist(), (low + side)[here].tolist(), strict=True)
+    box = " x ".join(f"[{first:g}, {last:g}]" for first, last in ends)
+    note = (
+        f"x lies in the box {box}, one of {len(low):,}; the values of its nodes are what f is more "
+        "there than the hats of larger reach give"
+    )
+    y = fused(x[None])[0]
+    return _interpolated(x, y, y.flatten().expand(len(x), -1), note, nodes)
+
+
+def _interpolated(
+    x: torch.Tensor, y: torch.Tensor, values: torch.Tensor, note: str, nodes: tuple[Node, ...]
+) -> Told:
+    """What method "gather" does stage by stage, if T(x) = y; values: what each token holds of it
+    before it selects its own."""
     return Told(
         expected={
-            "gather": x.flatten().expand(tokens, -1),
-            "interpolate": y.flatten() / scale_of(fused.values) - 2 * others,
+            "gather": x.flatten().expand(len(x), -1),
+            "interpolate": values,
             "select": y,
             "idle": y,
         },
-        notes={"interpolate": (f"x lies in the cube {cube}",)},
+        notes={"interpolate": (note,)},
         nodes=nodes,
     )
 

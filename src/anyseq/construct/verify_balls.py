@@ -15,6 +15,7 @@ import numpy as np
 import torch
 
 from anyseq.construct.claim import Claim
+from anyseq.construct.verify_hats import exact_hats
 from anyseq.construct.verify_terms import Disagreement, Skipped
 
 _BITS = 300
@@ -174,6 +175,8 @@ def _look_up(
 ) -> Iterable[list[float | Fraction]]:
     """The table at x, exactly."""
     values = table["values"]
+    if "boxes" in table:
+        return [list(o) for o in exact_hats(claim, table, list(map(Fraction, x.reshape(-1))))]
     scaled = [Fraction(entry) * claim.steps for entry in x.reshape(-1).tolist()]
     corner = [int(entry) for entry in scaled]
     if claim.method == "gather":

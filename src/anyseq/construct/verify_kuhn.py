@@ -48,12 +48,13 @@ class Grid:
     total: int
 
     @classmethod
-    def of(cls, claim: Claim, net: Weights) -> Grid:
-        """All, or as many as can be looked at."""
+    def of(cls, claim: Claim, net: Weights, boxes: np.ndarray | None) -> Grid:
+        """All, or as many as can be looked at; half of those in `boxes` (lower corners and sides),
+        if there are any, as many in small ones as in large ones."""
         axes, layers = claim.tokens * claim.features, len(net["up_bias"])
         every = (claim.steps + 1) ** axes
         work = layers * net["up_bias"].shape[1] * (axes + 1)
-        simplices = _simplices(claim, int(_WORK / work))
+        simplices = _simplices(claim, int(_WORK / work), boxes)
         if every * net["up_weight"].size <= 10 * _WORK:
             nodes, corners = np.arange(every), _numbers(claim, simplices)
         else:
@@ -72,22 +73,32 @@ def kuhn_network(
     front: Front,
 ) -> tuple[str, dict[str, float]]:
     """What was seen, and a bound for the rounding of one entry."""
-    values, nodes = table["values"].numpy(), grid.nodes
-    found, weight = _remaining(claim, net, front, grid.corners)
+    values = table["values"].numpy()
+    text, weight = agrees(claim, network, net, values[grid.nodes], grid, front)
     rounding = _rounding(claim, network, front, weight, _variation(claim, values))
-    off = np.abs(found - values[nodes]).max()
-    if off > 64 * _UNIT * max(1e-300, float(np.abs(values).max())) * claim.tokens:
-        node = nodes[int(np.abs(found - values[nodes]).reshape(len(nodes), -1).max(1).argmax())]
-        raise Disagreement(f"at node {node} the network is off the table by {off:.3g}")
+    return text, {"rounding": rounding, "rescale": 0.0}
+
+
+def agrees(
+    claim: Claim, network: Stack, net: Weights, values: np.ndarray, grid: Grid, front: Front
+) -> tuple[str, float]:
+    """The network is affine on the simplices of the grid and has these values (nodes, tokens,
+    out_features) at its nodes; and the weights of the values, those of one entry added up."""
+    nodes = grid.nodes
+    found, weight = _remaining(claim, net, front, grid.corners)
+    apart = np.abs(found - values).reshape(len(nodes), -1).max(1)
+    if apart.max() > 64 * _UNIT * max(1e-300, float(np.abs(values).max())) * claim.tokens:
+        node = nodes[int(apart.argmax())]
+        raise Disagreement(f"at node {node} the network is off the table by {apart.max():.3g}")
     part = "SAMPLED, not proved: " if len(grid.corners) < grid.total else ""
     text = (
         f"{part}affine on {len(grid.corners):,} of {grid.total:,} simplices, and the table at "
         f"{len(nodes):,} of {grid.every:,} nodes (read from the weights, from the slots on)"
     )
-    return text, {"rounding": rounding, "rescale": 0.0}
+    return text, weight
 
 
-def _simplices(claim: Claim, most: int) -> np.ndarray:
+def _simplices(claim: Claim, most: int, boxes: np.ndarray | None) -> np.ndarray:
     """(S, D+1, D) whole numbers: the corners of all Kuhn simplices, or of `most` at random."""
     axes, steps = claim.tokens * claim.features, claim.steps
     total = factorial(axes) * steps**axes
@@ -98,6 +109,10 @@ def _simplices(claim: Claim, most: int) -> np.ndarray:
     else:
         rng = np.random.default_rng(0)
         cubes = rng.integers(0, steps, (max(most, 16), axes))
+        if boxes is not None:
+            picked = rng.choice(boxes, len(cubes) // 2)
+            inside = (rng.random((len(picked), axes)) * picked[:, -1:]).astype(np.int64)
+            cubes[: len(picked)] = picked[:, :-1] + inside
         orders = rng.permuted(np.tile(np.arange(axes), (len(cubes), 1)), axis=1)
     walk = np.cumsum(np.eye(axes, dtype=np.int64)[orders], axis=1)
     return np.asarray(cubes[:, None] + np.concatenate([0 * walk[:, :1], walk], axis=1))

@@ -85,7 +85,7 @@ def cells_run(
     if float(np.abs(values).max()) > reach:
         raise Disagreement("the last clip cuts values of the table off")
     rounding = _UNIT * (top + 3 * max(claim.bound, 2.0**-960))
-    ran, every = _outputs_agree(claim, network, table, 2 * rounding)
+    ran, every = outputs_agree(claim, network, table, 2 * rounding)
     how = "all" if ran == every else "SAMPLED, not proved:"
     text = (
         f"quantiser, windows and clip read from the weights; shifts run in float64 at {how} "
@@ -119,7 +119,7 @@ def _windows(claim: Claim, reader: Reader, row: int, values: np.ndarray) -> floa
     return float(centre[0])
 
 
-def _outputs_agree(
+def outputs_agree(
     claim: Claim, network: Stack, table: Mapping[str, torch.Tensor], off: float
 ) -> tuple[int, int]:
     """How many sequences of cells were run, and of how many."""

@@ -80,6 +80,13 @@ def test_every_token_knows_its_place_and_holds_the_sequence(
         (aq.Design(8, position=aq.URPE(aq.ALiBi())), 2),
         (aq.Design(8, position=aq.Rotary(), bos=True), 2),
         (aq.Design(8, aq.Window(1), aq.URPE()), 4 + 7),
+        # slopes of every other head are powers of two: of none that has the first pattern
+        (
+            aq.Design(
+                4, aq.PerHead(aq.Window(1), aq.Global((0,))), aq.ALiBi(), "hardmax", bos=True
+            ),
+            9,
+        ),
         (aq.Design(8, aq.Causal(), aq.NoPosition(), bos=True), 2),
     ],
     ids=str,

@@ -10,6 +10,7 @@ import anyseq as aq
 from anyseq.construct import Approximation, search, train
 from anyseq.construct.methods.fit import FitRecipe
 from anyseq.errors import CannotApproximate, FileProblem, InvalidArgument, WeightsChanged
+from construct.inputs import random
 
 
 def waves(x: torch.Tensor) -> torch.Tensor:
@@ -250,13 +251,38 @@ def test_the_plan_shows_it_last_and_without_an_error() -> None:
 
 
 @pytest.mark.parametrize(
+    "design",
+    [
+        aq.Design(3, aq.Window(1)),
+        aq.Design(3, aq.Window(1), aq.URPE()),
+        aq.Design(2, position=aq.Rotary(), prob_map="hardmax", bos=True),
+        aq.Design(2, position=aq.Sinusoidal(), sinks=True),
+    ],
+    ids=str,
+)
+def test_other_designs_gather_first(design: aq.Design) -> None:
+    result = aq.approximate(
+        lambda x: x.flip(1) / 2, design, features=1, tol=0.1, norm="mean", method="fit"
+    )
+    x = random(result, 100)
+    with torch.no_grad():
+        blocks = result.model(x)
+    assert (blocks - result.fused(x)).abs().max() <= 1e-9
+    assert (blocks - x.flip(1) / 2).abs().mean() <= 0.1
+
+
+def test_tokens_that_hold_different_parts_are_refused() -> None:
+    refused = aq.plan(aq.Design(2, aq.Causal()), 1, 0.1, lipschitz=1.0, norm="mean").refused
+    assert "each holds another part" in refused["fit"]
+
+
+@pytest.mark.parametrize(
     ("design", "changed", "reason"),
     [
         (aq.Design(2), {"norm": "sup"}, "ask for the norm 'mean' or 'lp'"),
         (aq.Design(13), {"features": 5}, "at most 64 dimensions .*, these are 65"),
-        (aq.Design(2, position=aq.NoPosition()), {}, "it needs absolute positions"),
-        (aq.Design(2, patterns=aq.Causal()), {}, "built for dense attention"),
-        (aq.Design(2, prob_map="hardmax"), {}, "built for softmax"),
+        (aq.Design(2, position=aq.NoPosition()), {}, "it needs a design that gathers"),
+        (aq.Design(2, position=aq.Rotary()), {}, "it needs a design that gathers"),
         (aq.Design(2, feedforward=False), {}, "needs feed-forward layers"),
         (aq.Design(2, depth=2), {}, "it needs 3 layers; the design has depth=2"),
         (aq.Design(2, depth=99), {}, "it needs 10 layers; the design has depth=99"),

@@ -1,6 +1,6 @@
 """Gadgets: small pure functions that return layers, each with the argument why it is right."""
 
-from anyseq.construct.gadgets.blank import closed, idle, rows
+from anyseq.construct.gadgets.blank import closed, idle, rows, widened
 from anyseq.construct.gadgets.carry import carry, take_above
 from anyseq.construct.gadgets.clear import clear
 from anyseq.construct.gadgets.clip import clip, clip_layers
@@ -16,6 +16,7 @@ from anyseq.construct.gadgets.gains import (
     settle,
     settle_layers,
 )
+from anyseq.construct.gadgets.hats import Hats, HatWiring
 from anyseq.construct.gadgets.interpolator import (
     Wiring,
     interpolate,
@@ -34,12 +35,15 @@ from anyseq.construct.gadgets.router import route
 from anyseq.construct.gadgets.selector import select
 from anyseq.construct.gadgets.set_apart import keep_own, set_apart
 from anyseq.construct.gadgets.shift import all_max_shift, global_shift, selective_shifts
+from anyseq.construct.gadgets.tournament import tournament
 from anyseq.construct.gadgets.units import Units
 from anyseq.construct.gadgets.value_map import value_map, written
 from anyseq.construct.gadgets.windows import Room, windows
 
 __all__ = [
     "CONSTANT",
+    "HatWiring",
+    "Hats",
     "Room",
     "Units",
     "Wiring",
@@ -78,7 +82,9 @@ __all__ = [
     "settle_layers",
     "summable",
     "take_above",
+    "tournament",
     "value_map",
+    "widened",
     "windows",
     "written",
 ]

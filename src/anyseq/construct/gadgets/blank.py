@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
+from torch.nn.functional import pad
 
 from anyseq.nn import AttentionLayers, FeedForwardLayers, Layers
 
@@ -45,6 +48,18 @@ def rows(attention: AttentionLayers, start: int, stop: int | None = None) -> Att
         k_weight=attention.k_weight[part],
         v_weight=attention.v_weight[part],
         o_weight=attention.o_weight[part],
+    )
+
+
+def widened(attention: AttentionLayers, width: int) -> AttentionLayers:
+    """The same layers among further features, which they neither read nor write."""
+    more = width - attention.q_weight.shape[2]
+    return replace(
+        attention,
+        q_weight=pad(attention.q_weight, (0, more)),
+        k_weight=pad(attention.k_weight, (0, more)),
+        v_weight=pad(attention.v_weight, (0, more)),
+        o_weight=pad(attention.o_weight, (0, 0, 0, more)),
     )
 
 

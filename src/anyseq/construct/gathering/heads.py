@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import lcm
 
 import torch
 
-from anyseq.construct.gadgets.blank import blank_attention
+from anyseq.construct.gadgets.blank import blank_attention, blank_feed_forward
 from anyseq.design import Design
-from anyseq.nn import AttentionLayers, attention_position, inside_attention
+from anyseq.nn import AttentionLayers, Layers, Stack, attention_position, inside_attention
+from anyseq.patterns import Pattern
 from anyseq.positions import URPE, Position, Rotary
 
 GAIN = "own_gain.table"
@@ -95,6 +96,25 @@ class Heads:
         size = table[: self.tellers].shape
         table[: self.tellers] = torch.randn(size, generator=rng, dtype=torch.float64)
         return table
+
+    def run(
+        self,
+        pattern: Pattern,
+        layer: AttentionLayers,
+        gain: torch.Tensor | None,
+        z: torch.Tensor,
+    ) -> torch.Tensor:
+        """z (..., vertices, width) after one layer that uses this pattern, BOS among the
+        vertices."""
+        width = z.shape[-1]
+        design = replace(
+            self.design, tokens=self.vertices, patterns=(pattern,), bos=False, depth=None
+        )
+        run = Layers(attention=layer, feedforward=blank_feed_forward(1, 1, width))
+        model = Stack.of(design, [run], in_features=width, out_features=width, gain=gain)
+        with torch.no_grad():
+            out: torch.Tensor = model(z.reshape(-1, self.vertices, width))
+        return out.view_as(z)
 
 
 def base_of(position: Position) -> Position:

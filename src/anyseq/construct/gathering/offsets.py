@@ -17,7 +17,7 @@ from anyseq.construct.gadgets import Units, into_colours
 from anyseq.construct.gathering.blocks import Blocks
 from anyseq.construct.gathering.heads import GAIN, Heads
 from anyseq.construct.gathering.hops import closed, own_slots
-from anyseq.construct.gathering.places import Classes, run_layer, start_colours
+from anyseq.construct.gathering.places import Classes, start_colours
 from anyseq.construct.gathering.room import Room
 from anyseq.design import Design
 from anyseq.nn import AttentionLayers, inside_attention
@@ -58,7 +58,7 @@ def gather_by_offsets(heads: Heads, blocks: Blocks, room: Room) -> bool:
     for _ in range(_TRIES):
         mix = torch.randn(heads.count, generator=rng, dtype=torch.float64)
         layer.o_weight[0, room.number_at, constant] = mix
-        seen = run_layer(heads, room, design.cycle[0], layer, gain, z)
+        seen = heads.run(design.cycle[0], layer, gain, z)
         rounds.append((Classes.of(seen[:, room.number_at]), mix, seen))
     classes, mix, seen = max(rounds, key=lambda found: found[0].quality)
     if len(classes.order) < heads.vertices:

@@ -9,25 +9,25 @@ colours of them where they differ by _GAP or more. That a gap was found proves t
 every input the numbers are the same up to rounding, which is far below _GAP/8. (Weights are at most
 1 and rounding moves them by some 2^-53 per key; by its square root where entmax15 takes the root of
 a difference. For hardmax and top-k, scores that may tie are whole numbers, or whole multiples of
-a slope that is a power of two, so that ties are exact.)
+a slope that is a power of two, so that ties are exact; others are no nearer than chance makes
+them.)
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 
 import torch
 
 from anyseq.base import generator, power_of_two_at_least
 from anyseq.construct.gadgets import into_colours
-from anyseq.construct.gadgets.blank import blank_feed_forward
 from anyseq.construct.gathering.blocks import Blocks
 from anyseq.construct.gathering.heads import Heads, base_of
 from anyseq.construct.gathering.room import Room
 from anyseq.design import Design
 from anyseq.errors import CannotApproximate
-from anyseq.nn import AttentionLayers, Layers, Stack
+from anyseq.nn import AttentionLayers
 from anyseq.patterns import Pattern
 from anyseq.positions import ALiBi, Rotary
 from anyseq.probability import Hardmax, TopK
@@ -126,7 +126,7 @@ def _best_round(
     rounds = []
     for _ in range(tries):
         layer = _random_layer(heads, room, known, rng)
-        seen = run_layer(heads, room, pattern, layer, gain, z)[:, room.number_at]
+        seen = heads.run(pattern, layer, gain, z)[:, room.number_at]
         # far apart, so that old colours stay apart
         span = power_of_two_at_least(2 * float(seen.max() - seen.min()) + 1)
         form = {room.number_at: 1.0}
@@ -149,8 +149,8 @@ def _random_layer(
     def draw(*shape: int) -> torch.Tensor:
         return torch.randn(*shape, generator=rng, dtype=torch.float64)
 
-    def draw_scores(*shape: int) -> torch.Tensor:
-        if whole:
+    def draw_scores(*shape: int, ties: bool = whole) -> torch.Tensor:
+        if ties:
             return torch.randint(-2, 3, shape, generator=rng).double()
         return draw(*shape)
 
@@ -163,12 +163,13 @@ def _random_layer(
             layer.q_bias[0, rows] = draw(heads.size)
         # close scores share the weight even in sparse maps, distant ones do not
         scale = 1.0 if whole else 2.0 ** -float(8 * torch.rand((), generator=rng))
+        ties = whole
         if slopes is not None:  # contents that can make up for any distance
             far = int(torch.randint(1, heads.vertices + 1, (), generator=rng))
-            dyadic = slopes[head] == power_of_two_at_least(slopes[head])
-            scale = slopes[head] * far if dyadic or not whole else 0.0  # ties must be exact
+            scale = slopes[head] * far
+            ties = whole and slopes[head] == power_of_two_at_least(slopes[head])  # exact ones
         for feature in features:
-            layer.k_weight[0, rows, feature] = scale * draw_scores(heads.size)
+            layer.k_weight[0, rows, feature] = scale * draw_scores(heads.size, ties=ties)
             layer.v_weight[0, rows, feature] = draw(heads.size)
         layer.o_weight[0, room.number_at, rows] = draw(heads.size)
     for name, table in layer.inside.items():
@@ -177,22 +178,3 @@ def _random_layer(
     if layer.sink is not None:
         layer.sink.copy_(draw(*layer.sink.shape))
     return layer
-
-
-def run_layer(
-    heads: Heads,
-    room: Room,
-    pattern: Pattern,
-    layer: AttentionLayers,
-    gain: torch.Tensor | None,
-    z: torch.Tensor,
-) -> torch.Tensor:
-    """z (vertices, width) after the layer, BOS among them."""
-    design = replace(
-        heads.design, tokens=heads.vertices, patterns=(pattern,), bos=False, depth=None
-    )
-    run = Layers(attention=layer, feedforward=blank_feed_forward(1, 1, room.width))
-    model = Stack.of(design, [run], in_features=room.width, out_features=room.width, gain=gain)
-    with torch.no_grad():
-        out: torch.Tensor = model(z[None])[0]
-    return out

@@ -2,7 +2,8 @@
 
 L^p. Feed-forward layers number the token's cell, one head of size 1 looks at the sequence, and
 windows look f up. Positions are optional: with them token j adds jM to its number, and every f is
-served; without, those that commute with permutations.
+served; without, those that commute with permutations. That is for dense softmax attention; other
+designs have `anyseq.construct.methods.boltzmann_rounds`.
 
 Let a_1, ..., a_n be the numbers of the tokens, integers in [0, A], and P a power of two above A.
 The head has the constant query 1/P and the number as key and as value. So everybody receives the
@@ -23,8 +24,7 @@ key by at most u(P² + 64(n+4)P), in the network as in the list. If twice that i
 fall into their windows, which are g/4 wide on each side, and miss all others, which end g/2 from
 their keys.
 
-Off the ramps T is f at the centres of the cells, without any rounding. On them a number is no
-number, but windows do not overlap, so |T| stays below the largest |f|: no clip is needed.
+Off the ramps T is f at the centres of the cells, without any rounding.
 """
 
 from __future__ import annotations
@@ -40,9 +40,11 @@ from anyseq.construct import needs
 from anyseq.construct.ask import Ask, Construction
 from anyseq.construct.error import SUP, Term, combine
 from anyseq.construct.fused_cells import Quantised
-from anyseq.construct.gadgets import Room, clear, narrowest_ramp, windows
+from anyseq.construct.gadgets import Room, clear, windows
 from anyseq.construct.gadgets.blank import blank_attention
 from anyseq.construct.lattice import lattice
+from anyseq.construct.methods import boltzmann_rounds
+from anyseq.construct.methods.grid import OneGrid
 from anyseq.construct.multisets import count, first_equals, log2_count, multisets
 from anyseq.construct.target import Target
 from anyseq.errors import CannotApproximate, ConstructionFault
@@ -54,14 +56,14 @@ NAME = "boltzmann"
 _LOG2_MOST_KEYS = 20  # a plan computes all keys
 
 
-def recipe(ask: Ask) -> BoltzmannRecipe:
+def recipe(ask: Ask) -> BoltzmannRecipe | boltzmann_rounds.RoundsRecipe:
     """The coarsest grid that meets the tolerance."""
-    needs.dense_softmax(ask.design)
-    needs.plain_blocks(ask.design)
-    needs.absolute_positions_or_none(ask.design)
+    needs.feed_forward(ask.design)
     needs.lipschitz(ask)
     if ask.norm == SUP:
         raise CannotApproximate("its guarantee is in L^p only; ask for the norm 'lp'")
+    if not needs.plain_attention(ask.design):
+        return boltzmann_rounds.recipe(ask)
     log_steps = max(1, ask.least_log_steps)
     while True:
         found = BoltzmannRecipe(ask, log_steps)
@@ -81,33 +83,16 @@ def recipe(ask: Ask) -> BoltzmannRecipe:
 
 
 @dataclass(frozen=True)
-class BoltzmannRecipe:
-    """The network for one grid step δ = 2^-log_steps."""
+class BoltzmannRecipe(OneGrid):
+    """The network of one head for one grid."""
 
-    ask: Ask
-    log_steps: int
     method: str = NAME
     notes: tuple[str, ...] = ()
-
-    @property
-    def steps(self) -> int:
-        """1/δ."""
-        return int(2**self.log_steps)
-
-    @property
-    def token_cells(self) -> int:
-        """M."""
-        return int(self.steps**self.ask.features)
 
     @property
     def positions(self) -> bool:
         """Whether tokens carry their position."""
         return isinstance(self.ask.design.position, Absolute)
-
-    @property
-    def ramp(self) -> float:
-        """γ: as narrow as float64 allows, since ramps cost measure and width gains nothing."""
-        return narrowest_ramp(1.0)
 
     @property
     def log2_keys(self) -> float:
@@ -149,33 +134,15 @@ class BoltzmannRecipe:
 
     @property
     def pointwise(self) -> float:
-        return self.ask.lipschitz / self.steps / 2
+        return self.off_centre
 
     @property
     def exceptional(self) -> float:
-        share = self.ramp * (self.steps - 1)
-        return -math.expm1(self.ask.axes * math.log1p(-share))
+        return self.on_ramps
 
-    @cached_property
+    @property
     def terms(self) -> tuple[Term, ...]:
-        ask = self.ask
-        share = ask.spread * (ask.axes / (ask.axes + ask.p)) ** (1 / ask.p)
-        return (
-            Term(
-                "cells",
-                ask.lipschitz / self.steps / 2 * share,
-                "cells",
-                f"L δ/2 (n·d_out·D/(D+p))^(1/p): f against its value at the cell's centre, "
-                f"L = {ask.lipschitz:g}, δ = 2^-{self.log_steps}",
-            ),
-            Term(
-                "ramps",
-                self.exceptional ** (1 / ask.p) * ask.spread * 2 * ask.bound,
-                "ramps",
-                f"inputs within γ = 2^{round(math.log2(self.ramp))} of a cell's upper end, measure "
-                f"{self.exceptional:.2g}, where |T| <= max|f|",
-            ),
-        )
+        return self.grid_terms
 
     @cached_property
     def room(self) -> Room:
@@ -187,12 +154,8 @@ class BoltzmannRecipe:
         )
 
     # Features: input/output | number | key | nodes.
-    @property
-    def _number_at(self) -> int:
-        return max(self.ask.features, self.ask.out_features)
-
     def _room(self, chunk: int) -> Room:
-        nodes_at = self._number_at + 2
+        nodes_at = self.number_at + 2
         hidden = max(2 * chunk, 2 * self.ask.features + 1)
         return Room(width=nodes_at + chunk, hidden=hidden, nodes_at=nodes_at, chunk=chunk)
 
@@ -220,10 +183,7 @@ class BoltzmannRecipe:
     def build(self, target: Target, progress: Progress) -> Construction:
         ask = self.ask
         cells = _sequences(ask.design.tokens, self.token_cells, self.positions)
-        strides = torch.tensor([self.steps**axis for axis in range(ask.features)])
-        coordinates = cells[:, :, None] // strides % self.steps
-        centres = (coordinates.double() + 0.5) / self.steps
-        values = target(centres, progress, "evaluate f at the cells' centres")
+        values = target(self.centres(cells), progress, "evaluate f at the cells' centres")
         numbers, own = _numbers(cells, self.token_cells, self.positions)
         if not self.positions:  # equal tokens have equal outputs: those of the first
             values = values.gather(1, first_equals(cells)[:, :, None].expand_as(values))
@@ -244,21 +204,8 @@ class BoltzmannRecipe:
             )
 
     def _model(self, keys: torch.Tensor, values: torch.Tensor) -> Stack:
-        ask, room, number_at = self.ask, self.room, self._number_at
-        ends = torch.arange(1, self.steps).double() / self.steps
-        beyond = torch.full_like(ends, 2.0)
-        runs = [
-            windows(
-                ends,
-                beyond,
-                torch.full_like(ends, self.steps**axis)[:, None],
-                slope=1 / self.ramp,
-                at=axis,
-                into=number_at,
-                room=room,
-            )
-            for axis in range(ask.features)
-        ]
+        ask, room, number_at = self.ask, self.room, self.number_at
+        runs = self.numbering(room)
         runs.append(self._head())
         runs.append(
             windows(
@@ -283,7 +230,7 @@ class BoltzmannRecipe:
 
     def _head(self) -> Layers:
         """The key becomes B, then B + P·number; the inputs and the number are cleared."""
-        room, number_at = self.room, self._number_at
+        room, number_at = self.room, self.number_at
         attention = blank_attention(1, heads=1, size=1, width=room.width)
         attention.q_bias[0, 0] = 1 / self.scale
         attention.k_weight[0, 0, number_at] = 1.0

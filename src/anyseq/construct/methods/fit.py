@@ -1,6 +1,7 @@
 """Method "fit": exact routing, then a feed-forward net fitted to f by sampling. Nothing is proved.
 
-    router           1 attention layer: every token holds the whole sequence x in slots, exactly
+    router           every token comes to hold the whole sequence x in slots: by 1 layer in plain
+                     dense attention, by `anyseq.construct.gathering` in other designs
     blocks           residual ReLU layers on the slots, the same in every token, trained on samples
                      of f (see relu_net.py for the net and train.py for the training)
     selector         every token keeps its own output, clipped to the range that f was seen in
@@ -23,12 +24,12 @@ from anyseq.construct.ask import Ask, Construction
 from anyseq.construct.error import SUP, Term
 from anyseq.construct.gadgets import route, select_clipped
 from anyseq.construct.gadgets.blank import blank_feed_forward
+from anyseq.construct.gathering import Gathering, Heads, Room, gather, least_width
 from anyseq.construct.relu_net import FittedNet, NetShape
 from anyseq.construct.target import Target
 from anyseq.construct.train import BATCH, STEPS, train
 from anyseq.errors import CannotApproximate
 from anyseq.nn import Layers, Stack, StackShape
-from anyseq.positions import Absolute
 
 NAME = "fit"
 
@@ -44,10 +45,7 @@ _SECONDS_PER_STEP = 2e-3
 
 def recipe(ask: Ask) -> FitRecipe:
     """The network to fit; whether it will meet the tolerance is not known before."""
-    needs.dense_softmax(ask.design)
-    needs.plain_blocks(ask.design)
-    if not isinstance(ask.design.position, Absolute):
-        raise CannotApproximate("it needs absolute positions, to know which token is which")
+    needs.feed_forward(ask.design)
     if ask.norm == SUP:
         raise CannotApproximate(
             "samples say nothing about the worst input; ask for the norm 'mean' or 'lp'"
@@ -57,6 +55,8 @@ def recipe(ask: Ask) -> FitRecipe:
             f"it is for at most {_MOST_AXES} dimensions (tokens times features), these are "
             f"{ask.axes}"
         )
+    if needs.gathering(ask.design) != "all":
+        raise CannotApproximate("it fits one net for all tokens, and here each holds another part")
     return FitRecipe(ask)
 
 
@@ -78,11 +78,12 @@ class FitRecipe:
     def net(self) -> NetShape:
         """The net to train; a design of fixed depth says how many blocks."""
         ask, depth = self.ask, self.ask.design.depth
+        left = _BLOCKS if depth is None else depth - self.front.layers - 1
         return NetShape(
             axes=ask.axes,
-            body=max(_LEAST_BODY, 2 * ask.axes),
+            body=self._body,
             hidden=_HIDDEN,
-            blocks=_BLOCKS if depth is None else min(max(depth - 2, 1), _MOST_BLOCKS),
+            blocks=min(max(left, 1), _MOST_BLOCKS),
             outputs=ask.entries,
         )
 
@@ -97,30 +98,66 @@ class FitRecipe:
         return max(self.ask.features, self.ask.out_features)
 
     @property
+    def _body(self) -> int:
+        return max(_LEAST_BODY, 2 * self.ask.axes)
+
+    @property
     def _body_at(self) -> int:
-        return self._position_at + self.ask.design.tokens
+        return self._position_at + self.ask.design.size
 
     @property
     def _values_at(self) -> int:
-        return self._body_at + self.net.body
+        return self._body_at + self._body
+
+    @cached_property
+    def room(self) -> Room:
+        """Features: input/output | positions | body, its first D the slots | values."""
+        ask, slots_at = self.ask, self._body_at
+        return Room(
+            tokens=ask.design.tokens,
+            features=ask.features,
+            width=max(
+                self._values_at + ask.entries,
+                least_width(ask.design, ask.features, slots_at, "all"),
+            ),
+            hidden=max(_HIDDEN, 2 * ask.features, 2 * ask.entries),
+            position_at=self._position_at,
+            slots_at=slots_at,
+        )
+
+    @cached_property
+    def front(self) -> Gathering:
+        """What comes before the net."""
+        design, room = self.ask.design, self.room
+        if not needs.plain_attention(design):
+            return gather(design, room, "all")
+        heads = Heads(design, period=1, tellers=0, count=room.tokens, size=room.features)
+        router = route(
+            tokens=room.tokens,
+            features=room.features,
+            width=room.width,
+            position_at=room.position_at,
+            slots_at=room.slots_at,
+        )
+        position = torch.zeros(room.tokens, room.width, dtype=torch.float64)
+        position[:, room.position_at : room.slots_at] = torch.eye(room.tokens)
+        return Gathering(heads, (router,), {"position": position})
 
     @cached_property
     def shape(self) -> StackShape:
-        """Features: input/output | positions (n) | body, its first D the slots | values."""
-        ask, net = self.ask, self.net
-        layers = net.blocks + 2
+        ask, front, rest = self.ask, self.front, self.net.blocks + 1
         return StackShape(
             tokens=ask.design.tokens,
             in_features=ask.features,
             out_features=ask.out_features,
-            width=self._values_at + ask.entries,
-            heads=ask.design.tokens,
-            head_dim=ask.features,
-            hidden=max(net.hidden, 2 * ask.features, 2 * ask.entries),
-            layers=layers,
-            attention_layers=1,
-            feedforward_layers=layers,
-            positions=True,
+            width=self.room.width,
+            heads=front.heads.count,
+            head_dim=front.heads.size,
+            hidden=self.room.hidden,
+            layers=front.layers + rest,
+            attention_layers=front.attention_layers,
+            feedforward_layers=front.feedforward_layers + rest,
+            **front.kinds,
         )
 
     def build(self, target: Target, progress: Progress) -> Construction:
@@ -145,24 +182,15 @@ class FitRecipe:
         )
 
     def _model(self, fused: FittedNet) -> Stack:
-        ask, width = self.ask, self.shape.width
-        tokens, position_at = ask.design.tokens, self._position_at
-        position = torch.zeros(tokens, width, dtype=torch.float64)
-        position[:, position_at : self._body_at] = torch.eye(tokens, dtype=torch.float64)
+        ask = self.ask
         runs = [
-            route(
-                tokens=tokens,
-                features=ask.features,
-                width=width,
-                position_at=position_at,
-                slots_at=self._body_at,
-            ),
+            *self.front.runs,
             self._blocks(fused),
             select_clipped(
-                tokens=tokens,
+                tokens=ask.design.tokens,
                 out_features=ask.out_features,
-                width=width,
-                position_at=position_at,
+                width=self.room.width,
+                position_at=self._position_at + ask.design.bos,
                 values_at=self._values_at,
                 bound=fused.bound,
             ),
@@ -172,13 +200,13 @@ class FitRecipe:
             runs,
             in_features=ask.features,
             out_features=ask.out_features,
-            position=position,
+            **self.front.vectors,
         )
 
     def _blocks(self, fused: FittedNet) -> Layers:
         """The trained numbers in their places; the last block writes the values."""
         net = self.net
-        layers = blank_feed_forward(net.blocks, net.hidden, self.shape.width)
+        layers = blank_feed_forward(net.blocks, net.hidden, self.room.width)
         body = slice(self._body_at, self._values_at)
         values = slice(self._values_at, self._values_at + net.outputs)
         layers.up_weight[:, :, body] = fused.up_weight

@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar, Protocol
 
 import torch
 
@@ -71,6 +72,30 @@ def _check_nodes(ask: Ask, steps: int) -> None:
         )
 
 
+class Middle(Protocol):
+    """What the layers between gathering and selecting say of themselves."""
+
+    @property
+    def layers(self) -> int:
+        """How many there are."""
+
+    @property
+    def hidden(self) -> int:
+        """Their ReLUs."""
+
+    @property
+    def width(self) -> int:
+        """The features that they need."""
+
+    @property
+    def slots_at(self) -> int:
+        """Where they read the sequence."""
+
+    @property
+    def values_at(self) -> int:
+        """Where they leave the outputs of all tokens."""
+
+
 @dataclass(frozen=True)
 class GatherRecipe:
     """The network for one grid step δ = 2^-log_steps.
@@ -85,6 +110,12 @@ class GatherRecipe:
     id_bits: None = None
     notes: tuple[str, ...] = ()
     exceptional: float = 0.0
+
+    values_label: ClassVar[str] = "values, scaled, others' less 2"
+    adds: ClassVar[str] = (
+        "Every token adds up f from node to node, as far as x has come: at the nodes around x, "
+        "with their weights."
+    )
 
     @property
     def steps(self) -> int:
@@ -201,15 +232,19 @@ class GatherRecipe:
         )
 
     @property
+    def _middle(self) -> Middle:
+        return self.wiring
+
+    @property
     def _position_at(self) -> int:
         return max(self.ask.features, self.ask.out_features)
 
     @cached_property
     def gathering(self) -> Gathering:
         """What comes before the interpolator."""
-        return self._gathering(self.wiring)
+        return self._gathering(self._middle)
 
-    def _gathering(self, wiring: Wiring) -> Gathering:
+    def _gathering(self, wiring: Middle) -> Gathering:
         ask = self.ask
         room = Room(
             tokens=ask.design.tokens,
@@ -223,9 +258,9 @@ class GatherRecipe:
 
     @cached_property
     def shape(self) -> StackShape:
-        return self._shape(self.wiring)
+        return self._shape(self._middle)
 
-    def _shape(self, wiring: Wiring) -> StackShape:
+    def _shape(self, wiring: Middle) -> StackShape:
         ask, front, rest = self.ask, self._gathering(wiring), wiring.layers + 1
         return StackShape(
             tokens=ask.design.tokens,
@@ -255,45 +290,43 @@ class GatherRecipe:
         values = summable(values.flatten(1), ask.axes).view_as(values)
         return Construction(
             KuhnTable(self.steps, values),
-            lambda: self._model(values),
+            lambda: self._model(values, largest),
             largest,
             stages=self._stages(),
         )
 
     def _stages(self) -> tuple[Stage, ...]:
-        ask, wiring, front = self.ask, self.wiring, self.gathering.layers
+        ask, wiring, front = self.ask, self._middle, self.gathering.layers
         middle = wiring.layers
         idle = self.shape.layers - front - middle - 1
         causal = self.wanted == "causal"
         reads, outputs = "sequence up to itself" if causal else "whole sequence", ask.out_features
         result = Reading("T", 0, outputs)
         slots = Reading("slots", wiring.slots_at, ask.axes, past=ask.features * causal)
-        values = Reading(
-            "values, scaled, others' less 2", wiring.values_at, ask.entries, past=outputs * causal
-        )
+        values = Reading(self.values_label, wiring.values_at, ask.entries, past=outputs * causal)
         gathers = f"Every token comes to know its position, and to hold the {reads} in its slots."
-        adds = (
-            "Every token adds up f from node to node, as far as x has come: at the nodes around x, "
-            "with their weights."
-        )
         stages = (
             Stage("gather", front, gathers, slots),
-            Stage("interpolate", middle, adds, values),
+            Stage("interpolate", middle, self.adds, values),
             Stage("select", 1, "Every token keeps its own values.", result),
         )
         rest = Stage("idle", idle, "The design is deeper than the network needs to be.", result)
         return (*stages, rest) if idle else stages
 
-    def _model(self, values: torch.Tensor) -> Stack:
-        ask, wiring, front = self.ask, self.wiring, self.gathering
+    def _behind(self, values: torch.Tensor, largest: float) -> list[Layers]:
+        """What follows the gathering, for values (nodes, tokens, out_features); largest: of |f|."""
+        ask, wiring = self.ask, self.wiring
         scale, tokens = scale_of(values), ask.design.tokens
         outputs = {"out_features": ask.out_features, "values_at": wiring.values_at}
         middle = interpolate(values.flatten(1) / scale, wiring)
         assert middle.feedforward is not None
         position_at = self._position_at + ask.design.bos
         set_apart(middle.feedforward, tokens=tokens, position_at=position_at, **outputs)
-        last = keep_own(tokens=tokens, width=wiring.width, scale=scale, **outputs)
-        runs = [*front.runs, middle, last]
+        return [middle, keep_own(tokens=tokens, width=wiring.width, scale=scale, **outputs)]
+
+    def _model(self, values: torch.Tensor, largest: float) -> Stack:
+        ask, front = self.ask, self.gathering
+        runs = [*front.runs, *self._behind(values, largest)]
         runs.append(Layers(idle=self.shape.layers - sum(map(len, runs))))
         return Stack.of(
             ask.design,

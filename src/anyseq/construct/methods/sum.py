@@ -1,7 +1,8 @@
 """Method "sum": f_i(X) = ψ(x_i, Σ_j φ(x_j)), for f that commute with permutations of the tokens.
 
-Sup norm, no positions, any n and d, equal tokens too. One attention layer, with all scores 0: it
-sums φ over the tokens. (The form is that of Deep Sets and Sumformer; φ has 2S numbers here.)
+Sup norm, any n and d, equal tokens too. One attention layer, with all scores 0: it sums φ over the
+tokens, in any design that can (`anyseq.construct.methods.sum_average`); BOS is one more token whose
+cell is known. (The form is that of Deep Sets and Sumformer; φ has 2S numbers here.)
 
 A token's cell in a grid of δ^-d = M cells gets a number w(cell) such that the sum over n-1 tokens
 says which n-1 cells they are in (`anyseq.construct.weights`). So the integer
@@ -38,7 +39,9 @@ from anyseq.construct.ask import Ask, Construction
 from anyseq.construct.error import Term, combine
 from anyseq.construct.fused_cells import ShiftedGrids, border
 from anyseq.construct.gadgets import Room, clear, fill, windows
-from anyseq.construct.gadgets.blank import blank_attention
+from anyseq.construct.gathering import Heads
+from anyseq.construct.methods.grid import Grid
+from anyseq.construct.methods.sum_average import average, averaging_heads, averaging_layer
 from anyseq.construct.multisets import count, first_equals, log2_count, multisets
 from anyseq.construct.target import Target
 from anyseq.construct.weights import largest_weight, separating_weights
@@ -52,13 +55,12 @@ _LOG2_MOST_CELLS = 22  # beyond the memory for their layers; a plan counts no fu
 
 def recipe(ask: Ask) -> SumRecipe:
     """The coarsest grid that meets the tolerance."""
-    needs.dense_softmax(ask.design)
-    needs.plain_blocks(ask.design)
-    needs.no_positions(ask.design)
+    needs.feed_forward(ask.design)
     needs.lipschitz(ask)
+    layer = averaging_layer(ask.design, ask.norm)
     log_steps = max(1, ask.least_log_steps)
     while True:
-        found = SumRecipe(ask, log_steps)
+        found = SumRecipe(ask, log_steps, layer)
         size = found.log2_cells
         if size > _LOG2_MOST_CELLS:
             raise CannotApproximate(
@@ -80,24 +82,13 @@ def recipe(ask: Ask) -> SumRecipe:
 
 
 @dataclass(frozen=True)
-class SumRecipe:
-    """The network for grids of step δ = 2^-log_steps."""
+class SumRecipe(Grid):
+    """The network for some grids; `layer` is the pattern of the cycle that takes the sums."""
 
-    ask: Ask
-    log_steps: int
+    layer: int = 0
     method: str = NAME
     notes: tuple[str, ...] = ()
     exceptional: float = 0.0
-
-    @property
-    def steps(self) -> int:
-        """1/δ."""
-        return int(2**self.log_steps)
-
-    @property
-    def token_cells(self) -> int:
-        """M."""
-        return int(self.steps**self.ask.features)
 
     @property
     def shifts(self) -> int:
@@ -132,8 +123,8 @@ class SumRecipe:
 
     @cached_property
     def base(self) -> int:
-        """2^e, above every sum of n weights."""
-        top = self.ask.design.tokens * largest_weight(self.token_cells, self._others)
+        """2^e, above every sum of n weights, or n + 1 with BOS."""
+        top = self.ask.design.size * largest_weight(self.token_cells, self._others)
         return 1 << top.bit_length()
 
     @cached_property
@@ -141,8 +132,8 @@ class SumRecipe:
         """The bits of the largest key in quarters: windows have corners at k ± 1/4.
 
         Adding the sum to 2^e w(own) rounds by at most 1/8, half an ulp below 2^51; before that the
-        sum, below 2^e, rounds in attention by at most (n+8)u 2^e <= 1/16: 2^e is at most 2n max w
-        and max w at most 2^51/2^e, so 2^e <= sqrt(n) 2^26, and M = 2, w = 1 if n > 2^12, there
+        sum, below 2^e, rounds in attention by at most (n+12)u 2^e <= 1/16: 2^e is at most 4n max w
+        and max w at most 2^51/2^e, so 2^e <= sqrt(n) 2^27, and M = 2, w = 1 if n > 2^12, there
         being 2^22 multisets at most. Together that is less than the 1/4 that windows allow.
         """
         largest = self.base * (largest_weight(self.token_cells, self._others) + 1)
@@ -155,8 +146,7 @@ class SumRecipe:
 
     @property
     def _rounding(self) -> float:
-        """What T may lose: each weight rounds three times, each product and sum once. Below 2^-960
-        underflow would count, so take that."""
+        """Weights round three times, products and sums once; below 2^-960 underflow would count."""
         return 8 * self.shifts * UNIT_ROUNDOFF * max(self.ask.bound, 2.0**-960)
 
     @property
@@ -197,14 +187,10 @@ class SumRecipe:
         hidden = max(2 * chunk, 2 * self.ask.features, 2 * self.shifts)
         return Room(width=nodes_at + chunk, hidden=hidden, nodes_at=nodes_at, chunk=chunk)
 
-    # Features: input/output | spare | keys (S) | badness, then weights (S) | nodes.
-    @property
-    def _spare_at(self) -> int:
-        return max(self.ask.features, self.ask.out_features)
-
+    # Features: input/output | number of a cell | keys (S) | badness, then weights (S) | nodes.
     @property
     def _keys_at(self) -> int:
-        return self._spare_at + 1
+        return self.number_at + 1
 
     @property
     def _bad_at(self) -> int:
@@ -217,27 +203,33 @@ class SumRecipe:
     def _shape(self, room: Room) -> StackShape:
         ask, borders = self.ask, room.layers(self.steps - 1)
         before = 2 * ask.features * borders + room.layers(self.token_cells) + 1
-        layers = self.shifts * (before + room.layers(self.keys)) + 1 + (1 + self.shifts)
+        front = self.shifts * before
+        wait = self.wait(self.layer, front)
+        layers = front + 1 + (1 + self.shifts) + self.shifts * room.layers(self.keys)
         return StackShape(
             tokens=ask.design.tokens,
             in_features=ask.features,
             out_features=ask.out_features,
             width=room.width,
-            heads=1,
-            head_dim=2 * self.shifts,
+            heads=self.heads.count,
+            head_dim=self.heads.size,
             hidden=room.hidden,
-            layers=layers,
+            layers=max(wait + layers, ask.design.depth or 0),
             attention_layers=1,
             feedforward_layers=layers,
             positions=False,
+            bos=ask.design.bos,
+            sinks=ask.design.sinks,
+            inside=tuple(self.heads.tables.items()),
         )
+
+    @cached_property
+    def heads(self) -> Heads:
+        return averaging_heads(self.ask.design, self.layer, 2 * self.shifts)
 
     def build(self, target: Target, progress: Progress) -> Construction:
         ask, cells = self.ask, multisets(self.token_cells, self.ask.design.tokens)
-        strides = torch.tensor([self.steps**axis for axis in range(ask.features)])
-        coordinates = cells[:, :, None] // strides % self.steps
-        centres = (coordinates.double() + 0.5) / self.steps
-        values = target(centres, progress, "evaluate f at the cells' centres")
+        values = target(self.centres(cells), progress, "evaluate f at the cells' centres")
         # equal tokens have equal outputs: those of the first
         same = first_equals(cells)
         values = values.gather(1, same[:, :, None].expand_as(values))
@@ -260,15 +252,18 @@ class SumRecipe:
 
     def _model(self, weights: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> Stack:
         ask, room = self.ask, self.room
-        runs = []
+        runs: list[Layers] = []
         for shift in range(self.shifts):
             runs += self._cell_weight(shift, weights)
+        runs.append(Layers(idle=self.wait(self.layer, sum(map(len, runs)))))
         runs.append(self._sums())
+        # BOS, all zeros, is in cell 0 of every grid
+        keys = keys.double() + float(weights[0]) * ask.design.bos
         runs.append(
             fill(
                 self.shifts,
                 at=self._bad_at,
-                rest_at=self._spare_at,
+                rest_at=self.number_at,
                 hidden=room.hidden,
                 width=room.width,
             )
@@ -276,8 +271,8 @@ class SumRecipe:
         for shift in range(self.shifts):
             runs.append(
                 windows(
-                    keys.double() - 0.25,
-                    keys.double() + 0.25,
+                    keys - 0.25,
+                    keys + 0.25,
                     values,
                     slope=2.0,
                     at=self._keys_at + shift,
@@ -286,10 +281,18 @@ class SumRecipe:
                     gate=self._bad_at + shift,
                 )
             )
-        return Stack.of(ask.design, runs, in_features=ask.features, out_features=ask.out_features)
+        runs.append(Layers(idle=self.shape.layers - sum(map(len, runs))))
+        nothing = torch.zeros(room.width, dtype=torch.float64)
+        return Stack.of(
+            ask.design,
+            runs,
+            in_features=ask.features,
+            out_features=ask.out_features,
+            bos=nothing if ask.design.bos else None,
+        )
 
     def _cell_weight(self, shift: int, weights: torch.Tensor) -> list[Layers]:
-        """2^e w(cell) and the badness of one grid; the cell is counted up in the spare feature."""
+        """2^e w(cell) and the badness of one grid; the cell is counted up first."""
         room = self.room
         low = border(
             torch.arange(1, self.steps).double(),
@@ -304,7 +307,7 @@ class SumRecipe:
             place = torch.full_like(low, self.steps**axis)[:, None]
             beyond = torch.full_like(low, 2.0)
             runs += [
-                windows(high, beyond, place, slope=slope, at=axis, into=self._spare_at, room=room),
+                windows(high, beyond, place, slope=slope, at=axis, into=self.number_at, room=room),
                 windows(
                     low,
                     high,
@@ -320,26 +323,26 @@ class SumRecipe:
         into = self._keys_at + shift
         runs.append(
             windows(
-                cell - 0.25, cell + 0.25, own, slope=2.0, at=self._spare_at, into=into, room=room
+                cell - 0.25, cell + 0.25, own, slope=2.0, at=self.number_at, into=into, room=room
             )
         )
-        empty = clear(1, at=self._spare_at, hidden=room.hidden, width=room.width)
+        empty = clear(1, at=self.number_at, hidden=room.hidden, width=room.width)
         return [*runs, Layers(feedforward=empty)]
 
     def _sums(self) -> Layers:
-        """Attention with all scores 0: the means, times n, of both features of every grid.
+        """The means, times n (n + 1 with BOS), of both features of every grid.
 
         They are added to the own ones. Badness counts twice, so that one token on a ramp makes it
         more than 1 for everybody, rounding or not. Then the inputs are cleared, to make room for
-        the outputs, and the spare feature, 0 by now, is set to 1 for `fill`.
+        the outputs, and the number of the cell, 0 by now, is set to 1 for `fill`.
         """
-        room, tokens = self.room, self.ask.design.tokens
-        attention = blank_attention(1, heads=1, size=2 * self.shifts, width=room.width)
-        number = torch.arange(2 * self.shifts)
-        attention.v_weight[0, number, self._keys_at + number] = 1.0
-        keys, bad = number[: self.shifts], number[self.shifts :]
-        attention.o_weight[0, self._keys_at + keys, keys] = tokens / self.base
-        attention.o_weight[0, self._keys_at + bad, bad] = 2.0 * tokens
+        room, size = self.room, float(self.ask.design.size)
+        factors = torch.tensor([size / self.base, 2 * size], dtype=torch.float64).repeat_interleave(
+            self.shifts
+        )
+        attention = average(
+            self.heads, self.layer, room.width, first=self._keys_at, factors=factors
+        )
         feedforward = clear(self.ask.features, at=0, hidden=room.hidden, width=room.width)
-        feedforward.down_bias[0, self._spare_at] = 1.0
+        feedforward.down_bias[0, self.number_at] = 1.0
         return Layers(attention=attention, feedforward=feedforward)

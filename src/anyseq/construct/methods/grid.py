@@ -1,0 +1,109 @@
+"""What networks have in common that look f up by cells; those of one grid do so off its ramps.
+
+There T is f at the centre of the cell of x, so |f - T| <= Lδ/2, and less in the mean. Within γ of a
+cell's upper end the token's number is no number, but windows do not overlap, so |T| stays below the
+largest |f|: no clip is needed.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+
+from anyseq.construct.ask import Ask
+from anyseq.construct.error import Term
+from anyseq.construct.gadgets import Room, narrowest_ramp, windows
+from anyseq.nn import Layers
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Cells of width δ = 2^-log_steps."""
+
+    ask: Ask
+    log_steps: int
+
+    @property
+    def steps(self) -> int:
+        """1/δ."""
+        return int(2**self.log_steps)
+
+    @property
+    def token_cells(self) -> int:
+        """M."""
+        return int(self.steps**self.ask.features)
+
+    @property
+    def number_at(self) -> int:
+        """The feature, after inputs and outputs, that gets the number of the token's cell."""
+        return max(self.ask.features, self.ask.out_features)
+
+    def centres(self, cells: torch.Tensor) -> torch.Tensor:
+        """(S, n) numbers of cells -> (S, n, d) their centres."""
+        strides = torch.tensor([self.steps**axis for axis in range(self.ask.features)])
+        return ((cells[:, :, None] // strides % self.steps).double() + 0.5) / self.steps
+
+    def wait(self, turn: int, layers: int) -> int:
+        """How many blocks must pass after so many until pattern `turn` of the cycle is next."""
+        return (turn - layers) % len(self.ask.design.cycle)
+
+
+@dataclass(frozen=True)
+class OneGrid(Grid):
+    """A grid with ramps."""
+
+    @property
+    def ramp(self) -> float:
+        """γ: as narrow as float64 allows, since ramps cost measure and width gains nothing."""
+        return narrowest_ramp(1.0)
+
+    @property
+    def off_centre(self) -> float:
+        """The most that f can differ from its value at the cell's centre."""
+        return self.ask.lipschitz / self.steps / 2
+
+    @property
+    def on_ramps(self) -> float:
+        """The measure of the inputs with an entry on a ramp."""
+        share = self.ramp * (self.steps - 1)
+        return -math.expm1(self.ask.axes * math.log1p(-share))
+
+    @property
+    def grid_terms(self) -> tuple[Term, Term]:
+        """What the grid costs, and what its ramps do."""
+        ask = self.ask
+        share = ask.spread * (ask.axes / (ask.axes + ask.p)) ** (1 / ask.p)
+        return (
+            Term(
+                "cells",
+                self.off_centre * share,
+                "cells",
+                f"L δ/2 (n·d_out·D/(D+p))^(1/p): f against its value at the cell's centre, "
+                f"L = {ask.lipschitz:g}, δ = 2^-{self.log_steps}",
+            ),
+            Term(
+                "ramps",
+                self.on_ramps ** (1 / ask.p) * ask.spread * 2 * ask.bound,
+                "ramps",
+                f"inputs within γ = 2^{round(math.log2(self.ramp))} of a cell's upper end, measure "
+                f"{self.on_ramps:.2g}, where |T| <= max|f|",
+            ),
+        )
+
+    def numbering(self, room: Room) -> list[Layers]:
+        """Layers that add Σ_a cell_a steps^a to the token's number."""
+        ends = torch.arange(1, self.steps).double() / self.steps
+        return [
+            windows(
+                ends,
+                torch.full_like(ends, 2.0),  # beyond all entries
+                torch.full_like(ends, self.steps**axis)[:, None],
+                slope=1 / self.ramp,
+                at=axis,
+                into=self.number_at,
+                room=room,
+            )
+            for axis in range(self.ask.features)
+        ]

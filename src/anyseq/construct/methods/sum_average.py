@@ -1,0 +1,62 @@
+"""A head that averages over all tokens, in any design that has one.
+
+All scores are 0: queries are 0, which silences Rotary and Shaw, and so are biases. Every
+probability map makes equal weights of equal scores. Sinks get weight 0, exactly. So the head
+returns the mean of the values over all positions, BOS among them.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from anyseq.base import ZERO_WEIGHT_GAP
+from anyseq.construct.error import SUP
+from anyseq.construct.gathering import Heads
+from anyseq.construct.kind import kind_of_function
+from anyseq.design import Design
+from anyseq.errors import CannotApproximate
+from anyseq.nn import AttentionLayers
+from anyseq.positions import NoPosition
+from anyseq.probability import Softmax
+
+
+def averaging_layer(design: Design, norm: str) -> int:
+    """The pattern of the cycle by which some head can average over all tokens, in a design that is
+    for f that commute with permutations."""
+    from anyseq.verdicts import check  # slow to load
+
+    name = design.probability.name
+    if design.sinks and not isinstance(design.probability, Softmax):
+        raise CannotApproximate(f"blocks have sinks with softmax, not with {name}")
+    if design.tokens == 1 and isinstance(design.position, NoPosition):  # every f commutes
+        return 0
+    if kind_of_function(design, norm) != "equivariant":
+        raise CannotApproximate(
+            "it serves f that commute with permutations: take position=NoPosition()"
+        )
+    proof = check(design, norm=SUP, target="equivariant").certificate
+    if proof is None or proof.full_layer is None:
+        raise CannotApproximate("it needs a head that averages over all tokens")
+    return proof.full_layer
+
+
+def averaging_heads(design: Design, layer: int, size: int) -> Heads:
+    """One for each pattern of a layer; `size` is even, as Rotary asks."""
+    count = len(design.cycle[layer].heads())
+    return Heads(design, period=count, tellers=0, count=count, size=size)
+
+
+def average(
+    heads: Heads, layer: int, width: int, *, first: int, factors: torch.Tensor
+) -> AttentionLayers:
+    """Feature first + k grows by factors[k] times its mean over all positions."""
+    attention = heads.blank(width)
+    parts = heads.design.cycle[layer].heads()
+    everyone = [len(parts) == 1 or bool(part.mask(heads.vertices).all()) for part in parts]
+    number = torch.arange(len(factors))
+    row, feature = heads.rows(everyone.index(True)).start + number, first + number
+    attention.v_weight[0, row, feature] = 1.0
+    attention.o_weight[0, feature, row] = factors
+    if attention.sink is not None:
+        attention.sink.fill_(-2 * ZERO_WEIGHT_GAP)
+    return attention

@@ -1,0 +1,8 @@
+"""Refining: what the tokens of a design can come to know of a sequence of cells, layer by layer
+(docs/theorems.md, Theorem 5.2)."""
+
+from anyseq.construct.refining.choose import Choice, cases, choose
+from anyseq.construct.refining.draw import Wires, refining_heads
+from anyseq.construct.refining.refine import Round, refine
+
+__all__ = ["Choice", "Round", "Wires", "cases", "choose", "refine", "refining_heads"]
