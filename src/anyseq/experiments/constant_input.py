@@ -7,25 +7,16 @@ since the rounding of float32 may tell tokens apart that are equal.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-from torch import nn
 
 from anyseq.experiments.data import Data
-from anyseq.experiments.experiment import Experiment, Judgement
-from anyseq.experiments.position_tasks import (
-    ACCURACY,
-    PositionCell,
-    Synthetic,
-    judged,
-    position_model,
-    torch_peer,
-)
+from anyseq.experiments.experiment import Judgement
+from anyseq.experiments.position_tasks import PositionCell, PositionExperiment, Synthetic, judged
 from anyseq.experiments.table import Table
-from anyseq.experiments.tokens import POSITIONS
 
 _SIZES = {
     "tiny": PositionCell("", 60, 16, 3e-3, tokens=8, dim=32, heads=4, depth=2, dtype="float64"),
@@ -43,26 +34,15 @@ class _Constant(Synthetic):
         return word.expand(size, self.tokens).contiguous()
 
 
-class ConstantInput(Experiment[PositionCell]):
+class ConstantInput(PositionExperiment):
     """One of `vocab` words, repeated; y_i = i."""
 
-    name, paper, metric = "constant-input", "C", ACCURACY
+    name, sizes = "constant-input", _SIZES
     claim = "On n equal tokens RPE is right at one of n, whatever its size; URPE at all of them."
     published: ClassVar[Mapping[str, float]] = {}
 
-    def grid(self, scale: str) -> Sequence[PositionCell]:
-        return [
-            replace(_SIZES[scale], setting=position, position=position) for position in POSITIONS
-        ]
-
     def task(self, cell: PositionCell, data: Data) -> Synthetic:
         return _Constant(cell.vocab, cell.tokens)
-
-    def model(self, cell: PositionCell) -> nn.Module:
-        return position_model(cell, cell.vocab, classes=cell.tokens)
-
-    def peer(self, cell: PositionCell) -> nn.Module:
-        return torch_peer(cell, cell.vocab, classes=cell.tokens)
 
     def judge(self, table: Table) -> Judgement:
         chance = 1 / _SIZES[table.scale].tokens + _ROUNDING

@@ -7,18 +7,10 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import torch
-from torch import nn
 
 from anyseq.experiments.data import Data
-from anyseq.experiments.experiment import Experiment, Judgement
-from anyseq.experiments.position_tasks import (
-    ACCURACY,
-    PositionCell,
-    Synthetic,
-    judged,
-    position_model,
-    torch_peer,
-)
+from anyseq.experiments.experiment import Judgement
+from anyseq.experiments.position_tasks import PositionCell, PositionExperiment, Synthetic, judged
 from anyseq.experiments.table import Table
 from anyseq.experiments.tokens import POSITIONS
 
@@ -40,13 +32,19 @@ class _Even(Synthetic):
         return torch.cat([even, torch.full_like(ids[:, even.shape[1] :], self.vocab)], dim=1)
 
 
-class EvenTokens(Experiment[PositionCell]):
+def _setting(position: str, vocab: int) -> str:
+    """The first vocabulary needs no name."""
+    return position if vocab == _VOCABULARIES[0] else f"{position}, vocabulary {vocab}"
+
+
+class EvenTokens(PositionExperiment):
     """y_i = x_2i (counted from 1) in the first half, and a filler in the second."""
 
-    name, paper, metric = "even-tokens", "C", ACCURACY
+    name = "even-tokens"
     claim = "URPE predicts every second token; with RPE little more than the filler is right."
+    note = "A vocabulary of 10 tokens unless another is named."
     published: ClassVar[Mapping[str, float]] = {
-        f"{position}, vocabulary {vocab}": value
+        _setting(position, vocab): value
         for position, values in {
             "none": (0.50, 0.50, 0.50),
             "rpe": (0.58, 0.54, 0.52),
@@ -58,10 +56,7 @@ class EvenTokens(Experiment[PositionCell]):
     def grid(self, scale: str) -> Sequence[PositionCell]:
         return [
             replace(
-                _SIZES[scale],
-                setting=f"{position}, vocabulary {vocab}",
-                position=position,
-                vocab=vocab,
+                _SIZES[scale], setting=_setting(position, vocab), position=position, vocab=vocab
             )
             for vocab in _VOCABULARIES
             for position in POSITIONS
@@ -70,15 +65,13 @@ class EvenTokens(Experiment[PositionCell]):
     def task(self, cell: PositionCell, data: Data) -> Synthetic:
         return _Even(cell.vocab, cell.tokens)
 
-    def model(self, cell: PositionCell) -> nn.Module:
-        return position_model(cell, cell.vocab + 1)
-
-    def peer(self, cell: PositionCell) -> nn.Module:
-        return torch_peer(cell, cell.vocab + 1)
+    def ends(self, cell: PositionCell) -> tuple[int, int | None]:
+        """With the filler."""
+        return cell.vocab + 1, None
 
     def judge(self, table: Table) -> Judgement:
         return judged(
             table,
-            solved=[f"urpe, vocabulary {vocab}" for vocab in _VOCABULARIES],
-            failed={f"rpe, vocabulary {vocab}": _WELL_BELOW for vocab in _VOCABULARIES},
+            solved=[_setting("urpe", vocab) for vocab in _VOCABULARIES],
+            failed={_setting("rpe", vocab): _WELL_BELOW for vocab in _VOCABULARIES},
         )

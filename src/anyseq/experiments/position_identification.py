@@ -2,24 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping
 from typing import ClassVar
 
-from torch import nn
-
-from anyseq.experiments.data import Data
-from anyseq.experiments.experiment import Experiment, Judgement
-from anyseq.experiments.position_tasks import (
-    ACCURACY,
-    PositionCell,
-    Synthetic,
-    judged,
-    position_model,
-    torch_peer,
-)
+from anyseq.experiments.experiment import Judgement
+from anyseq.experiments.position_tasks import PositionCell, PositionExperiment, judged
 from anyseq.experiments.table import Table
-from anyseq.experiments.tokens import POSITIONS
 
 _SIZES = {
     "tiny": PositionCell("", 60, 16, 3e-3, tokens=8, dim=32, heads=4, depth=2),
@@ -29,26 +17,12 @@ _SIZES = {
 }
 
 
-class PositionIdentification(Experiment[PositionCell]):
+class PositionIdentification(PositionExperiment):
     """y_i = i."""
 
-    name, paper, metric = "position-identification", "C", ACCURACY
+    name, sizes = "position-identification", _SIZES
     claim = "URPE names every token's position; relative positions alone (RPE), or none, do not."
     published: ClassVar[Mapping[str, float]] = {"none": 0.07, "rpe": 0.12, "urpe": 1.00}
-
-    def grid(self, scale: str) -> Sequence[PositionCell]:
-        return [
-            replace(_SIZES[scale], setting=position, position=position) for position in POSITIONS
-        ]
-
-    def task(self, cell: PositionCell, data: Data) -> Synthetic:
-        return Synthetic(cell.vocab, cell.tokens)
-
-    def model(self, cell: PositionCell) -> nn.Module:
-        return position_model(cell, cell.vocab, classes=cell.tokens)
-
-    def peer(self, cell: PositionCell) -> nn.Module:
-        return torch_peer(cell, cell.vocab, classes=cell.tokens)
 
     def judge(self, table: Table) -> Judgement:
         return judged(table, solved=("urpe", "absolute"), failed={"none": 0.5, "rpe": 0.5})

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import torch
 from torch import nn
 
 from anyseq.base import generator
 from anyseq.design import Design
-from anyseq.experiments.experiment import Batch, Cell, Judgement, Metric
+from anyseq.experiments.data import Data
+from anyseq.experiments.experiment import Batch, Cell, Experiment, Judgement, Metric
 from anyseq.experiments.peer import TorchPeer
 from anyseq.experiments.table import Table
 from anyseq.experiments.tokens import POSITIONS, TokenModel, TokenTask
@@ -57,6 +58,29 @@ class Synthetic(TokenTask):
     def target(self, ids: torch.Tensor) -> torch.Tensor:
         """y_i = i."""
         return torch.arange(self.tokens).expand_as(ids)
+
+
+class PositionExperiment(Experiment[PositionCell]):
+    """The four positions, each as its own setting; outputs are positions unless `ends` differs."""
+
+    paper, metric = "C", ACCURACY
+    sizes: ClassVar[Mapping[str, PositionCell]]
+
+    def grid(self, scale: str) -> Sequence[PositionCell]:
+        return [replace(self.sizes[scale], setting=name, position=name) for name in POSITIONS]
+
+    def task(self, cell: PositionCell, data: Data) -> Synthetic:
+        return Synthetic(cell.vocab, cell.tokens)
+
+    def model(self, cell: PositionCell) -> nn.Module:
+        return position_model(cell, *self.ends(cell))
+
+    def peer(self, cell: PositionCell) -> nn.Module:
+        return torch_peer(cell, *self.ends(cell))
+
+    def ends(self, cell: PositionCell) -> tuple[int, int | None]:
+        """How many ids, and how many classes; None: the ids again."""
+        return cell.vocab, cell.tokens
 
 
 def position_model(cell: PositionCell, vocab: int, classes: int | None = None) -> nn.Module:

@@ -44,7 +44,7 @@ from anyseq.construct.gadgets import Room, clear, windows
 from anyseq.construct.gadgets.blank import blank_attention
 from anyseq.construct.lattice import lattice
 from anyseq.construct.methods import boltzmann_rounds
-from anyseq.construct.methods.grid import OneGrid
+from anyseq.construct.methods.grid import ByWindows, OneGrid
 from anyseq.construct.multisets import count, first_equals, log2_count, multisets
 from anyseq.construct.target import Target
 from anyseq.errors import CannotApproximate, ConstructionFault
@@ -83,7 +83,7 @@ def recipe(ask: Ask) -> BoltzmannRecipe | boltzmann_rounds.RoundsRecipe:
 
 
 @dataclass(frozen=True)
-class BoltzmannRecipe(OneGrid):
+class BoltzmannRecipe(OneGrid, ByWindows):
     """The network of one head for one grid."""
 
     method: str = NAME
@@ -144,26 +144,13 @@ class BoltzmannRecipe(OneGrid):
     def terms(self) -> tuple[Term, ...]:
         return self.grid_terms
 
-    @cached_property
-    def room(self) -> Room:
-        """The chunk that needs the fewest parameters."""
-        longest = self.keys.bit_length()
-        return min(
-            (self._room(2**log_chunk) for log_chunk in range(longest)),
-            key=lambda room: self._shape(room).parameters,
-        )
-
     # Features: input/output | number | key | nodes.
-    def _room(self, chunk: int) -> Room:
+    def room_for(self, chunk: int) -> Room:
         nodes_at = self.number_at + 2
         hidden = max(2 * chunk, 2 * self.ask.features + 1)
         return Room(width=nodes_at + chunk, hidden=hidden, nodes_at=nodes_at, chunk=chunk)
 
-    @cached_property
-    def shape(self) -> StackShape:
-        return self._shape(self.room)
-
-    def _shape(self, room: Room) -> StackShape:
+    def shape_in(self, room: Room) -> StackShape:
         ask = self.ask
         layers = ask.features * room.layers(self.steps - 1) + 1 + room.layers(self.keys)
         return StackShape(

@@ -36,7 +36,7 @@ from anyseq.construct.gadgets import Room, clear, widened, windows
 from anyseq.construct.gathering import Heads, base_of
 from anyseq.construct.kind import kind_of_function
 from anyseq.construct.lattice import lattice
-from anyseq.construct.methods.grid import OneGrid
+from anyseq.construct.methods.grid import ByWindows, OneGrid
 from anyseq.construct.refining import Choice, Round, Wires, cases, choose, refine, refining_heads
 from anyseq.construct.target import Target
 from anyseq.errors import CannotApproximate
@@ -142,7 +142,7 @@ class RefinedGrid(OneGrid):
 
 
 @dataclass(frozen=True)
-class RoundsRecipe(RefinedGrid):
+class RoundsRecipe(RefinedGrid, ByWindows):
     """The network of some rounds; `choice` says which value each pair gets."""
 
     rounds: tuple[Round, ...]
@@ -208,24 +208,11 @@ class RoundsRecipe(RefinedGrid):
         (taken,) = (source >= 0).nonzero(as_tuple=True)
         return taken, source[taken]
 
-    @cached_property
-    def room(self) -> Room:
-        """The chunk that needs the fewest parameters."""
-        longest = self.keys.bit_length()
-        return min(
-            (self._room(2**log_chunk) for log_chunk in range(longest)),
-            key=lambda room: self._shape(room).parameters,
-        )
-
-    def _room(self, chunk: int) -> Room:
+    def room_for(self, chunk: int) -> Room:
         hidden = max(2 * chunk, 2 * self.ask.features + 1)
         return Room(self.nodes_at + chunk, hidden, self.nodes_at, chunk)
 
-    @cached_property
-    def shape(self) -> StackShape:
-        return self._shape(self.room)
-
-    def _shape(self, room: Room) -> StackShape:
+    def shape_in(self, room: Room) -> StackShape:
         ask, design = self.ask, self.ask.design
         layers = ask.features * room.layers(self.steps - 1)
         waits = 0

@@ -8,14 +8,16 @@ largest |f|: no clip is needed.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 
 from anyseq.construct.ask import Ask
 from anyseq.construct.error import Term
 from anyseq.construct.gadgets import Room, narrowest_ramp, windows
-from anyseq.nn import Layers
+from anyseq.nn import Layers, StackShape
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,32 @@ class Grid:
     def wait(self, turn: int, layers: int) -> int:
         """How many blocks must pass after so many until pattern `turn` of the cycle is next."""
         return (turn - layers) % len(self.ask.design.cycle)
+
+
+class ByWindows(ABC):
+    """A network that looks keys up by windows, as many at a time as needs the fewest parameters."""
+
+    @property
+    @abstractmethod
+    def keys(self) -> int:
+        """How many there are."""
+
+    @abstractmethod
+    def room_for(self, chunk: int) -> Room:
+        """The room with so many windows at a time."""
+
+    @abstractmethod
+    def shape_in(self, room: Room) -> StackShape:
+        """The shape of the network."""
+
+    @cached_property
+    def room(self) -> Room:
+        rooms = (self.room_for(2**log_chunk) for log_chunk in range(self.keys.bit_length()))
+        return min(rooms, key=lambda room: self.shape_in(room).parameters)
+
+    @cached_property
+    def shape(self) -> StackShape:
+        return self.shape_in(self.room)
 
 
 @dataclass(frozen=True)

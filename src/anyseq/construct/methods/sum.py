@@ -40,7 +40,7 @@ from anyseq.construct.error import Term, combine
 from anyseq.construct.fused_cells import ShiftedGrids, border
 from anyseq.construct.gadgets import Room, clear, fill, windows
 from anyseq.construct.gathering import Heads
-from anyseq.construct.methods.grid import Grid
+from anyseq.construct.methods.grid import ByWindows, Grid
 from anyseq.construct.methods.sum_average import average, averaging_heads, averaging_layer
 from anyseq.construct.multisets import count, first_equals, log2_count, multisets
 from anyseq.construct.target import Target
@@ -82,7 +82,7 @@ def recipe(ask: Ask) -> SumRecipe:
 
 
 @dataclass(frozen=True)
-class SumRecipe(Grid):
+class SumRecipe(Grid, ByWindows):
     """The network for some grids; `layer` is the pattern of the cycle that takes the sums."""
 
     layer: int = 0
@@ -173,16 +173,7 @@ class SumRecipe(Grid):
             ),
         )
 
-    @cached_property
-    def room(self) -> Room:
-        """The chunk that needs the fewest parameters."""
-        longest = self.keys.bit_length()
-        return min(
-            (self._room(2**log_chunk) for log_chunk in range(longest)),
-            key=lambda room: self._shape(room).parameters,
-        )
-
-    def _room(self, chunk: int) -> Room:
+    def room_for(self, chunk: int) -> Room:
         nodes_at = self._bad_at + self.shifts
         hidden = max(2 * chunk, 2 * self.ask.features, 2 * self.shifts)
         return Room(width=nodes_at + chunk, hidden=hidden, nodes_at=nodes_at, chunk=chunk)
@@ -196,11 +187,7 @@ class SumRecipe(Grid):
     def _bad_at(self) -> int:
         return self._keys_at + self.shifts
 
-    @cached_property
-    def shape(self) -> StackShape:
-        return self._shape(self.room)
-
-    def _shape(self, room: Room) -> StackShape:
+    def shape_in(self, room: Room) -> StackShape:
         ask, borders = self.ask, room.layers(self.steps - 1)
         before = 2 * ask.features * borders + room.layers(self.token_cells) + 1
         front = self.shifts * before
