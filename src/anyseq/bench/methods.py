@@ -59,8 +59,12 @@ def bench_methods(progress: Progress = silent, quick: bool = False) -> dict[str,
 
 
 def _constants(example: Example, tokens: int) -> dict[str, Any]:
+    """Box by box, where they are known so."""
     assert example.curvature is not None, "all built-in functions have one"
-    return {"lipschitz": example.lipschitz(tokens, 1), "curvature": example.curvature(tokens, 1)}
+    return {
+        "lipschitz": example.local_lipschitz or example.lipschitz(tokens, 1),
+        "curvature": example.local_curvature or example.curvature(tokens, 1),
+    }
 
 
 def _function(example: Example, steps: Mapping[str, int]) -> list[dict[str, Any]]:
@@ -187,9 +191,10 @@ def _equal_error(example: Example, tokens: int) -> list[dict[str, Any]]:
     The errors are those that "yun" proves with every other grid, down to the finest that it can be
     planned for, and those in between that "gather" proves, by the curvature, with some grid.
     """
-    constants = _constants(example, tokens)
-    of_yun = _errors_of_yun(constants["lipschitz"], tokens)[-5::2]
-    bend = Smoothness(curvature=constants["curvature"])
+    constants, lipschitz = _constants(example, tokens), example.lipschitz(tokens, 1)
+    assert example.curvature is not None
+    of_yun = _errors_of_yun(lipschitz, tokens)[-5::2]
+    bend = Smoothness(curvature=example.curvature(tokens, 1))
     of_gather = [
         # a little more, for all that is not interpolation
         bend.interpolation(tokens, 1, 2.0**-log_steps, 2.0).value * tokens**0.5 * (1 + 1e-6) + 1e-9
@@ -199,13 +204,13 @@ def _equal_error(example: Example, tokens: int) -> list[dict[str, Any]]:
     rows = []
     for error in sorted({*of_yun, *between}, reverse=True):
         sizes = _sizes(tokens, error, **constants)
-        alone = _sizes(tokens, error, lipschitz=constants["lipschitz"])
+        alone = _sizes(tokens, error, lipschitz=lipschitz)
         rows.append(
             {
                 "function": example.name,
                 "tokens": tokens,
                 "error": error,
-                "yun": sizes["yun"],
+                "yun": alone["yun"],
                 "gather": alone.get("gather"),
                 "gather_curvature": sizes["gather"],
             }
