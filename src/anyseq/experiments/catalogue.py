@@ -8,6 +8,7 @@ from anyseq.experiments.even_tokens import EvenTokens
 from anyseq.experiments.experiment import AnyExperiment
 from anyseq.experiments.overhead import Overhead
 from anyseq.experiments.position_identification import PositionIdentification
+from anyseq.experiments.zinc import Zinc
 
 EXPERIMENTS: dict[str, AnyExperiment] = {
     experiment.name: experiment
@@ -16,6 +17,7 @@ EXPERIMENTS: dict[str, AnyExperiment] = {
         EvenTokens(),
         ConstantInput(),
         Copying(),
+        Zinc(),
         Overhead(),
     )
 }

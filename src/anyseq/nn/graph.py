@@ -127,14 +127,16 @@ class GraphTransformer(nn.Module):
         neighbours = ((distance == 1) & real[:, None, :]).sum(-1).clamp(max=self.degrees)
         x = self._embedded(nodes) + self.degree[neighbours]
         x = torch.cat([self.virtual.expand(len(x), 1, -1), x], dim=1)
-        key_mask = torch.cat([real.new_ones(len(x), 1), real], dim=1)
         label = pad(distance + 1, (1, 0, 1, 0), value=0)
-        bias = self.bias[:, label].transpose(0, 1)
+        bias = self.bias[:, label].transpose(0, 1).contiguous()
         if pair_bias is not None:
             bias = bias + pad(pair_bias, (1, 0, 1, 0))
-        gain = None if self.gain is None else self.gain[:, label].transpose(0, 1)
+        if node_mask is not None:  # here, so that it is done once for all layers
+            seen = pad(node_mask, (1, 0), value=True)
+            bias = bias.masked_fill(~seen[:, None, None, :], -torch.inf)
+        gain = None if self.gain is None else self.gain[:, label].transpose(0, 1).contiguous()
         for block in self.blocks:
-            x = block(x, key_mask=key_mask, bias=bias, gain=gain)
+            x = block(x, bias=bias, gain=gain)
         return GraphOutput(graph=x[:, 0], nodes=x[:, 1:])
 
     def _embedded(self, nodes: torch.Tensor) -> torch.Tensor:
