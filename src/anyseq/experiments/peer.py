@@ -76,6 +76,8 @@ def training_step(model: nn.Module, task: Task, size: int) -> Callable[[], None]
         (found.total / found.items).backward()
         optimiser.step()
         optimiser.zero_grad()
+        if device.type != "cpu":
+            torch.accelerator.synchronize()  # or only the asking would be timed
 
     return step
 
