@@ -6,6 +6,7 @@ from anyseq.experiments.constant_input import ConstantInput
 from anyseq.experiments.copying import Copying
 from anyseq.experiments.even_tokens import EvenTokens
 from anyseq.experiments.experiment import AnyExperiment
+from anyseq.experiments.language_model import LanguageModel
 from anyseq.experiments.overhead import Overhead
 from anyseq.experiments.position_identification import PositionIdentification
 
@@ -16,6 +17,7 @@ EXPERIMENTS: dict[str, AnyExperiment] = {
         EvenTokens(),
         ConstantInput(),
         Copying(),
+        LanguageModel(),
         Overhead(),
     )
 }

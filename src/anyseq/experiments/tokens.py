@@ -74,8 +74,9 @@ class TokenModel(nn.Module):
         self.head = None if classes is None else nn.Linear(dim, classes, dtype=dtype)
 
     def forward(self, ids: torch.Tensor, key_mask: torch.Tensor | None = None) -> torch.Tensor:
-        """(batch, tokens) -> (batch, tokens, classes); key_mask: (batch, tokens), False for padding,
-        which no token sees."""
+        """(batch, tokens) -> (batch, tokens, classes).
+
+        key_mask: (batch, tokens) bool, False for padding, which no token sees."""
         x = self.norm(self.body(self.embedding(ids), key_mask=key_mask))
         logits: torch.Tensor = (
             linear(x, self.embedding.weight) if self.head is None else self.head(x)
