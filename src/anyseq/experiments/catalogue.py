@@ -7,6 +7,7 @@ from anyseq.experiments.copying import Copying
 from anyseq.experiments.even_tokens import EvenTokens
 from anyseq.experiments.experiment import AnyExperiment
 from anyseq.experiments.language_model import LanguageModel
+from anyseq.experiments.masked_lm import MaskedLM
 from anyseq.experiments.overhead import Overhead
 from anyseq.experiments.position_identification import PositionIdentification
 
@@ -18,6 +19,7 @@ EXPERIMENTS: dict[str, AnyExperiment] = {
         ConstantInput(),
         Copying(),
         LanguageModel(),
+        MaskedLM(),
         Overhead(),
     )
 }
