@@ -29,13 +29,18 @@ POSITIONS: Mapping[str, Position] = {
 class TokenTask(Task):
     """Batches have "input", ids (rows, tokens), and "target", classes (rows, tokens) or IGNORED."""
 
+    def logits(self, model: nn.Module, batch: Batch) -> torch.Tensor:
+        """What the model says, (rows, tokens, classes)."""
+        said: torch.Tensor = model(batch["input"])
+        return said
+
     def loss(self, model: nn.Module, batch: Batch) -> Ratio:
         """The cross entropy over the tokens that count."""
-        return self._cross_entropy(model(batch["input"]), batch["target"])
+        return self._cross_entropy(self.logits(model, batch), batch["target"])
 
     def scores(self, model: nn.Module, batch: Batch) -> Mapping[str, Ratio]:
         """loss, and accuracy: the share of the tokens that count whose likeliest class is right."""
-        logits, target = model(batch["input"]), batch["target"]
+        logits, target = self.logits(model, batch), batch["target"]
         right = (logits.argmax(-1) == target).sum()
         loss = self._cross_entropy(logits, target)
         return {"accuracy": Ratio(right.to(loss.total), loss.items), "loss": loss}
