@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from anyseq.experiments.classification import Classification
 from anyseq.experiments.constant_input import ConstantInput
 from anyseq.experiments.copying import Copying
 from anyseq.experiments.even_tokens import EvenTokens
@@ -20,6 +21,7 @@ EXPERIMENTS: dict[str, AnyExperiment] = {
         Copying(),
         LanguageModel(),
         MaskedLM(),
+        Classification(),
         Overhead(),
     )
 }
