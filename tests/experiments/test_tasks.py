@@ -10,13 +10,14 @@ import torch
 from torch import nn
 
 from anyseq.base import generator, seed_of
-from anyseq.experiments import EXPERIMENTS, SCALES, Table
+from anyseq.experiments import EXPERIMENTS, SCALES, Table, overhead
 from anyseq.experiments.copying import Copying
 from anyseq.experiments.data import Data
 from anyseq.experiments.engine import rate_at
 from anyseq.experiments.even_tokens import EvenTokens
 from anyseq.experiments.overhead import Overhead
 from anyseq.experiments.peer import speed_against
+from anyseq.experiments.step_memory import step_bytes
 from anyseq.experiments.tokens import IGNORED, TokenModel
 
 
@@ -176,15 +177,23 @@ def test_the_judgement_of_copying() -> None:
         judgement = Copying().judge(table("copying", "small", values | changed))
         assert judgement.word == "different"
         assert next(iter(changed)).split(",")[0] in judgement.reason
+    drawn = Copying().judge(table("copying", "small", values | {"random, 4 layers": 1.0}))
+    assert (drawn.word, "RANDOM sees" in drawn.reason) == ("different", True)
     few = {"star, 4 layers": 0.5}
     assert "strided-union" in Copying().judge(table("copying", "small", few)).reason
 
 
-def test_overhead_is_measured() -> None:
+def test_overhead_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     cell = next(cell for cell in Overhead().grid("tiny") if cell.position == "urpe")
+    assert 10**5 < step_bytes(cell) < 10**9  # in a process of its own, so only once
+    asked = {"urpe": 300, "rpe": 200}
+    monkeypatch.setattr(overhead, "step_bytes", lambda cell: asked[cell.position])
     found = Overhead().measure(cell, 0)
+    assert found["memory_against_rpe"] == 1.5
     assert all(value > 0 for value in found.values())
-    assert found["steps_per_second"] > 1
+
+
+def test_the_judgement_of_overhead() -> None:
     few = table("overhead", "small", {"urpe, 512 tokens": 1.02}, "time_against_rpe")
     both = table("overhead", "small", {"urpe, 512 tokens": 1.1}, "memory_against_rpe")
     assert Overhead().judge(few).word == "not comparable"

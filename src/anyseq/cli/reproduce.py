@@ -9,7 +9,6 @@ from typing import Annotated
 
 from cyclopts import Parameter
 from rich.console import Console
-from rich.markdown import Markdown
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from anyseq.base import write_text
@@ -121,6 +120,8 @@ def _print(found: Sequence[Table], json: bool) -> None:
         return
     console = Console()
     if console.is_terminal:
+        from rich.markdown import Markdown
+
         console.print(Markdown(report_text(found)))
     else:
         say(report_text(found))

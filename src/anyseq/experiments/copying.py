@@ -59,7 +59,7 @@ _PATTERNS: Mapping[str, Callable[[CopyCell], tuple[Pattern, ...]]] = {
     "fixed-union": lambda cell: (Fixed(cell.period),),
     "fixed-multihead": lambda cell: (PerHead(*Fixed(cell.period).split()),),
     "fixed-sequential": lambda cell: Fixed(cell.period).split(),
-    "star": lambda cell: (Star(cell.period),),
+    "star": lambda cell: (Star(cell.tokens // 16),),  # ℓ; a copy is 8 steps along the ring away
     "random": lambda cell: (_as_strided(cell),),
 }
 
@@ -133,5 +133,8 @@ class Copying(Experiment[CopyCell]):
         text = ", ".join(f"{pattern} {value:.3f}" for pattern, value in found.items())
         solved = {pattern for pattern, value in found.items() if value >= _SOLVED}
         wanted = {f"{name}-{half}" for name in ("strided", "fixed") for half in _HALVES}
+        if "random" in solved:
+            drawn = _as_strided(_SIZES[table.scale]).count / _SIZES[table.scale].tokens
+            text += f"; at this scale RANDOM sees {drawn:.0%} of all tokens, in the paper 18 %"
         same = solved == wanted
         return Judgement("same" if same else "different", f"with four layers: {text}")

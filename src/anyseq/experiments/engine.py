@@ -10,7 +10,8 @@ does not depend on the number of processes, and full checkpoints whoever holds w
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import torch
@@ -39,6 +40,15 @@ def accelerator() -> Accelerator:
         ) from problem
     # told, since without it processes on CPUs would not look for each other
     return Accelerator(cpu=not torch.accelerator.is_available())
+
+
+@contextmanager
+def own_random_state(*names: int | str) -> Iterator[None]:
+    """torch's random state is that of a place (`seed_of`) inside, and as before afterwards."""
+    devices = [torch.cuda.current_device()] if torch.cuda.is_available() else []
+    with torch.random.fork_rng(devices):
+        torch.manual_seed(seed_of(*names))
+        yield
 
 
 def is_main_process() -> bool:

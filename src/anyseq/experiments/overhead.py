@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import ClassVar
 
-import torch
 from torch import nn
 
-from anyseq.base import medians, seed_of
+from anyseq.base import medians
 from anyseq.experiments.data import Data
+from anyseq.experiments.engine import accelerator, own_random_state
 from anyseq.experiments.experiment import Experiment, Judgement, Metric
 from anyseq.experiments.peer import training_step
 from anyseq.experiments.position_tasks import PositionCell, Synthetic, position_model, torch_peer
@@ -60,16 +60,18 @@ class Overhead(Experiment[PositionCell]):
         return position_model(cell, cell.vocab)
 
     def measure(self, cell: PositionCell, seed: int) -> Mapping[str, float]:
-        task = self.task(cell, Data())
-        with torch.random.fork_rng():
-            torch.manual_seed(seed_of(seed, "model"))
+        task, device = self.task(cell, Data()), accelerator().device
+        with own_random_state(seed, "model"):
             models = {
                 "own": self.model(cell),
                 "rpe": self.model(replace(cell, position="rpe")),
                 "torch": torch_peer(cell, cell.vocab),
             }
         times = medians(
-            {name: training_step(model, task, cell.batch) for name, model in models.items()},
+            {
+                name: training_step(model.to(device), task, cell.batch)
+                for name, model in models.items()
+            },
             cell.steps,
         )
         memory, rpe_memory = step_bytes(cell), step_bytes(replace(cell, position="rpe"))

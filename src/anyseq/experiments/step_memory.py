@@ -11,6 +11,8 @@ import subprocess
 import sys
 from dataclasses import asdict
 
+import torch
+
 from anyseq.base import extra_bytes
 from anyseq.experiments.peer import training_step
 from anyseq.experiments.position_tasks import PositionCell, Synthetic, position_model
@@ -24,8 +26,15 @@ def step_bytes(cell: PositionCell) -> int:
 
 
 def _measure(cell: PositionCell) -> int:
-    task = Synthetic(cell.vocab, cell.tokens)
-    return extra_bytes(training_step(position_model(cell, cell.vocab), task, cell.batch))
+    device = torch.accelerator.current_accelerator() or torch.device("cpu")
+    model = position_model(cell, cell.vocab).to(device)
+    step = training_step(model, Synthetic(cell.vocab, cell.tokens), cell.batch)
+    if device.type != "cuda":
+        return extra_bytes(step)
+    before = torch.cuda.memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
+    step()
+    return torch.cuda.max_memory_allocated() - before
 
 
 if __name__ == "__main__":

@@ -12,12 +12,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import torch
-
 from anyseq.base import generator, seed_of
 from anyseq.errors import FileProblem, TrainingDiverged
 from anyseq.experiments.data import Data
-from anyseq.experiments.engine import Engine
+from anyseq.experiments.engine import Engine, own_random_state
 from anyseq.experiments.experiment import AnyExperiment, Cell
 from anyseq.experiments.folder import RunFolder
 from anyseq.experiments.peer import speed_against
@@ -63,7 +61,7 @@ class Run:
 
     def train(self, watch: Watch, stop: Callable[[], bool]) -> dict[str, float]:
         """Train to the end and measure. When `stop` says so: keep what there is, and interrupt."""
-        with torch.random.fork_rng():
+        with own_random_state(self.seed, "model"):
             engine = self._engine()
             progress = self._resume(engine)
             self._steps(engine, progress, watch, stop)
@@ -85,7 +83,7 @@ class Run:
         time that instead."""
         if self.seed > 0 or engine.processes > 1:
             return {}
-        with torch.random.fork_rng():
+        with own_random_state(self.seed, "model"):
             own, peer = self.experiment.model(self.cell), self.experiment.peer(self.cell)
         if peer is None:
             return {}
@@ -94,7 +92,6 @@ class Run:
 
     def _engine(self) -> Engine:
         task = self.experiment.task(self.cell, self.data)
-        torch.manual_seed(seed_of(self.seed, "model"))
         model = self.experiment.model(self.cell)
         if self.start is not None:
             kept = self.start.read_checkpoint()
