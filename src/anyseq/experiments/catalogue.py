@@ -11,6 +11,7 @@ from anyseq.experiments.language_model import LanguageModel
 from anyseq.experiments.masked_lm import MaskedLM
 from anyseq.experiments.overhead import Overhead
 from anyseq.experiments.position_identification import PositionIdentification
+from anyseq.experiments.translation import Translation
 from anyseq.experiments.zinc import Zinc
 
 EXPERIMENTS: dict[str, AnyExperiment] = {
@@ -20,10 +21,11 @@ EXPERIMENTS: dict[str, AnyExperiment] = {
         EvenTokens(),
         ConstantInput(),
         Copying(),
-        Zinc(),
         LanguageModel(),
         MaskedLM(),
+        Translation(),
         Classification(),
+        Zinc(),
         Overhead(),
     )
 }

@@ -4,9 +4,14 @@ arithmetic that is to be written the other way round."""
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
+import torch
+
 from anyseq.experiments.data import Data, check_count
+from anyseq.experiments.subwords import PAD, Subwords
 
 _TATOEBA = "deu.txt.gz", "ad109252de3e35f8ec8030669ccddf6ee2f5cc1656c1928468e175233c01eb1d"
 _TATOEBA_PAIRS = 50_001
@@ -15,6 +20,44 @@ _HELD_OUT = 0.05  # of the distinct sentences
 _OPERATORS = {"+": "plus", "-": "minus", "*": "times", "/": "over"}
 
 Pair = tuple[str, str]
+
+
+class Encoded(NamedTuple):
+    """source: (rows, tokens), written: (rows, tokens), a translation with PAD after it; texts: the
+    translations."""
+
+    source: torch.Tensor
+    written: torch.Tensor
+    texts: list[str]
+
+
+class Encodings(NamedTuple):
+    """To train on and to be measured on, in one vocabulary for both languages."""
+
+    subwords: Subwords
+    train: Encoded
+    test: Encoded
+
+
+@lru_cache(maxsize=1)
+def encodings(data: Data, vocab: int, tokens: int, together: int) -> Encodings:
+    """Of the sequences that have room, with PAD, in so many tokens."""
+    train, test = (passages(part, together) for part in sentence_pairs(data))
+    subwords = Subwords([text for pair in train for text in pair], vocab)
+
+    def encoded(part: Sequence[Pair]) -> Encoded:
+        sides = [subwords.ids(side) for side in zip(*part, strict=True)]
+        fit = [
+            row for row, ids in enumerate(zip(*sides, strict=True)) if max(map(len, ids)) < tokens
+        ]
+        padded = torch.full((2, len(fit), tokens), PAD)
+        for side, lines in zip(padded, sides, strict=True):
+            for row, place in zip(side, fit, strict=True):
+                row[: len(lines[place])] = torch.tensor(lines[place])
+        source, written = padded
+        return Encoded(source, written, [part[place][1] for place in fit])
+
+    return Encodings(subwords, encoded(train), encoded(test))
 
 
 class Pairs(NamedTuple):
@@ -38,6 +81,12 @@ def sentence_pairs(data: Data) -> Pairs:
     return Pairs(*parts)
 
 
+def passages(pairs: Sequence[Pair], together: int) -> list[Pair]:
+    """So many sentences one after the other, and their translations in the same order."""
+    groups = zip(*[iter(pairs)] * together, strict=False)  # without the rest
+    return [(" ".join(a for a, _ in group), " ".join(b for _, b in group)) for group in groups]
+
+
 def _tatoeba(data: Data) -> list[Pair]:
     lines = data.read(*_TATOEBA).decode().split("\r\n")[1:-1]  # without the header
     check_count("pairs", len(lines), _TATOEBA_PAIRS)
@@ -56,8 +105,6 @@ def _expression(rng: random.Random, operators: int) -> Pair:
         letter = rng.choice("abcdefghijkl")
         return letter, letter
     left = rng.randrange(operators)
-    (a, a_after), (b, b_after) = (
-        _expression(rng, part) for part in (left, operators - 1 - left)
-    )
+    (a, a_after), (b, b_after) = (_expression(rng, part) for part in (left, operators - 1 - left))
     sign = rng.choice("+-*/")
     return f"( {a} {sign} {b} )", f"{a_after} {b_after} {_OPERATORS[sign]}"

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from torch import nn
 
+from anyseq.experiments.claims import beats, judged
 from anyseq.experiments.data import Data
 from anyseq.experiments.experiment import Cell, Experiment, Judgement, Metric
 from anyseq.experiments.graph_regression import (
@@ -19,13 +19,11 @@ from anyseq.experiments.graph_regression import (
 )
 from anyseq.experiments.table import Table
 
-_CLEAR = 2.0  # standard errors by which means must differ
-
 
 @dataclass(frozen=True)
 class ZincCell(Cell):
-    """position: rpe or urpe; kinds: of atoms, at most; hops: the edges of a path that count; generated: so
-    many graphs to train on, where there is no data."""
+    """position: rpe or urpe; kinds: of atoms, at most; hops: the edges of a path that count;
+    generated: so many graphs to train on, where there is no data."""
 
     position: str = "rpe"
     kinds: int = 28
@@ -85,19 +83,7 @@ class Zinc(Experiment[ZincCell]):
         return torch_regressor(self.model(cell), cell.hidden, cell.dropout)
 
     def judge(self, table: Table) -> Judgement:
-        rpe, urpe = (table.summary(setting, self.metric.name) for setting in ("rpe", "urpe"))
-        if rpe is None or urpe is None:
-            return Judgement("not comparable", "rpe and urpe are not both run yet")
-        if table.scale == "tiny":
-            return Judgement("not comparable", "tiny only shows that everything runs")
-        means = f"rpe {rpe.mean:.3f}, urpe {urpe.mean:.3f}"
-        if min(table.means("real_data").values()) < 1.0:
-            return Judgement("not comparable", f"{means}, on generated graphs")
-        if rpe.spread is None or urpe.spread is None:
-            return Judgement("not comparable", f"{means}, with one seed, so without a spread")
-        error = math.sqrt(rpe.spread**2 / rpe.seeds + urpe.spread**2 / urpe.seeds)
-        lead = (rpe.mean - urpe.mean) / error
-        says = f"{means}; the means differ by {abs(lead):.1f} standard errors"
-        if abs(lead) < _CLEAR:
-            return Judgement("different", f"{says}, which is no difference")
-        return Judgement("same" if lead > 0 else "different", says)
+        found = judged(table, [beats(table, self.metric, "urpe", "rpe")])
+        if min(table.means("real_data").values(), default=0.0) == 1.0 or table.scale == "tiny":
+            return found
+        return Judgement("not comparable", f"generated graphs; {found.reason}")
