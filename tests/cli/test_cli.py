@@ -86,6 +86,27 @@ def test_approximate_and_show(capsys: pytest.CaptureFixture[str], tmp_path: Path
     assert "exists already" in err
 
 
+def test_designs_and_exports(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """A sparse design that learns its positions from gains, exported by name."""
+    folder, file = tmp_path / "sparse", tmp_path / "sparse.safetensors"
+    asked = ["--tokens", "3", "--tol", "0.5", "--pattern", "window(1)", "--position", "urpe"]
+    code, out, _ = run(capsys, "plan", "--lipschitz", "1", *asked)
+    assert (code, "gather" in out) == (0, True)
+    code, out, _ = run(capsys, "approximate", "--function", "sort", *asked, "--out", str(folder))
+    assert code == 0
+    assert 'Approximation by method "gather", certified' in out
+    code, out, _ = run(capsys, "show", str(folder), "--export", str(file))
+    assert (code, file.exists()) == (0, True)
+    assert f"exported to {file}" in out
+    code, _, err = run(capsys, "show", str(folder), "--export", "net.txt")
+    assert code == 2
+    assert "--export net.txt: expected a name ending in .onnx, .pt2, .safetensors" in err
+    asked[-1] = "relative"
+    code, _, err = run(capsys, "approximate", "--function", "sort", *asked)
+    assert code == 2
+    assert "f_i = i" in err
+
+
 @pytest.mark.parametrize(
     ("method", "position"), [("sum", "none"), ("boltzmann", "none"), ("partition", "absolute")]
 )
@@ -216,7 +237,7 @@ def test_stopping_says_so(
         ("approximate --function sort --tokens 2 --tol 0.1 --budget 10", "the budget is 10"),
         ("approximate --function sort --tokens 6 --tol 0.01 --norm lp", "float64 holds 53"),
         ("approximate --function sort --tokens 2 --tol 0.1 --method yun", "L^p only"),
-        ("approximate --function sort --tokens 2 --tol 0.1 --position half", "position='half'"),
+        ("approximate --function sort --tokens 2 --tol 0.1 --position half", "position 'half'"),
         ("approximate --function sort --tokens 2 --tol 0.1 --position none", "without positions"),
         ("approximate --function sort --tokens two --tol 0.1", "two"),
         ("approximate --tokens 2", "--function"),

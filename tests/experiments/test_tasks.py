@@ -107,7 +107,17 @@ def test_every_tiny_cell_can_be_trained(name: str) -> None:
         assert 0 <= float(accuracy.total) <= float(accuracy.items)
 
 
-@pytest.mark.parametrize("name", ["position-identification", "even-tokens", "copying"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "position-identification",
+        "even-tokens",
+        "copying",
+        "language-model",
+        "masked-lm",
+        "classification",
+    ],
+)
 def test_the_peer_has_the_same_shape(name: str) -> None:
     experiment = EXPERIMENTS[name]
     cell = experiment.grid("tiny")[0]

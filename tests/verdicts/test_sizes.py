@@ -46,8 +46,10 @@ def test_65536_tokens(pattern: aq.Pattern) -> None:
 
 
 @pytest.mark.parametrize(
-    ("density", "universal", "path"), [(0.001, False, False), (0.01, True, True), (0.5, True, True)]
-)
+    ("density", "universal", "path"),
+    [(0.001, False, False), (0.0025, True, True), (0.004, True, True), (0.01, True, True),
+     (0.5, True, True)],
+)  # fmt: skip
 def test_an_arbitrary_mask_of_4096_tokens(density: float, universal: bool, path: bool) -> None:
     row = measured(tokens=4096, pattern=None, density=density)
     assert row["universal"] is universal

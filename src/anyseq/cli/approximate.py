@@ -7,7 +7,8 @@ from contextlib import redirect_stdout
 from pathlib import Path
 
 from anyseq.base import check_new
-from anyseq.cli.question import find_function, make_design
+from anyseq.cli.design import DENSE, Options
+from anyseq.cli.question import find_function
 from anyseq.cli.terminal import progress_bar, say, say_json
 from anyseq.construct import approximate as construct
 
@@ -24,7 +25,7 @@ def approximate(
     norm: str = "sup",
     p: float = 2.0,
     method: str = "auto",
-    position: str = "absolute",
+    design: Options = DENSE,
     budget: int | None = None,
     seed: int = 0,
     checkpoint: Path | None = None,
@@ -58,8 +59,6 @@ def approximate(
         The exponent of lp.
     method
         gather, sum, boltzmann, partition, yun, fit or auto.
-    position
-        absolute or none.
     budget
         The most parameters allowed.
     seed
@@ -73,13 +72,13 @@ def approximate(
     """
     if out is not None:
         check_new(out)
-    design = make_design(tokens, position)
+    asked = design.at(tokens)
     named = find_function(function, tokens, features)
     # what a user's function prints must not get between the lines of a result
     with redirect_stdout(sys.stderr), progress_bar() as progress:
         result = construct(
             named.f,
-            design,
+            asked,
             features=features,
             out_features=out_features,
             tol=tol,

@@ -9,13 +9,13 @@ from typing import Any
 import torch
 
 from anyseq.base import one_of
+from anyseq.cli.design import DENSE, Options
 from anyseq.cli.question import imported
 from anyseq.cli.terminal import say, say_json
 from anyseq.design import Design
 from anyseq.errors import FileProblem, InvalidArgument
 from anyseq.graph import PICTURE_TOKENS
-from anyseq.patterns import Full, Pattern, parse_pattern
-from anyseq.positions import parse_position
+from anyseq.patterns import Pattern
 from anyseq.verdicts import NoLength, Verdict
 from anyseq.verdicts import check as judge
 
@@ -26,13 +26,8 @@ def check(
     what: str | None = None,
     /,
     *,
-    pattern: list[str] | None = None,
-    position: str | None = None,
+    design: Options = DENSE,
     tokens: int | None = None,
-    depth: int | None = None,
-    bos: bool = False,
-    sinks: bool = False,
-    prob_map: str = "softmax",
     feedforward: bool = True,
     final_norm: str | None = None,
     norm: str = "sup",
@@ -49,21 +44,8 @@ def check(
     what
         A Hugging Face config.json or its folder, or your own mask_mod, mask, Design or module as
         package:name. Leave it out and describe a design with the options instead.
-    pattern
-        Who sees whom, such as "window(64)|global(0)"; several are taken by the layers in turn.
-    position
-        none, absolute (unless given), sinusoidal, rope, alibi, t5, relative, shaw, urpe,
-        urpe(rope).
     tokens
         Tokens in a sequence.
-    depth
-        The number of layers; any, unless given.
-    bos
-        The model prepends a token of its own.
-    sinks
-        Heads have a learned sink.
-    prob_map
-        softmax, hardmax, sparsemax, entmax15 or topk(8).
     feedforward
         Whether blocks have a feed-forward layer.
     final_norm
@@ -82,37 +64,19 @@ def check(
     """
     if require is not None:
         one_of("require", require, ("universal",))
-    described = {
-        "--pattern": pattern,
-        "--position": position,
-        "--depth": depth,
-        "--bos": bos,
-        "--sinks": sinks,
-        "--prob-map": prob_map != "softmax",
-        "--no-feedforward": not feedforward,
-        "--final-norm": final_norm,
-    }
-    if what is not None and any(described.values()):
-        named = ", ".join(option for option, given in described.items() if given)
+    described = design.given()
+    described += ["--no-feedforward"] * (not feedforward)
+    described += ["--final-norm"] * (final_norm is not None)
+    if what is not None and described:
         raise InvalidArgument(
-            f"{what}: {named} would describe a design of its own; leave out either"
+            f"{what}: {', '.join(described)} would describe a design of its own; leave out either"
         )
     if what is not None:
         subject = _found(what)
     elif tokens is None:
         raise InvalidArgument(_NO_TOKENS)
     else:
-        subject = Design(
-            tokens,
-            tuple(map(parse_pattern, pattern)) if pattern else Full(),
-            parse_position(position or "absolute"),
-            prob_map=prob_map,
-            depth=depth,
-            bos=bos,
-            sinks=sinks,
-            feedforward=feedforward,
-            final_norm=final_norm,
-        )
+        subject = design.at(tokens, feedforward=feedforward, final_norm=final_norm)
     if picture is not None:
         _check_picture(picture, subject, tokens)
     try:

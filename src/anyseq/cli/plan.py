@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from anyseq.cli.question import find_function, make_design
+from anyseq.cli.design import DENSE, Options
+from anyseq.cli.question import find_function
 from anyseq.cli.terminal import say, say_json
 from anyseq.construct import plan as make_plan
 from anyseq.errors import InvalidArgument
@@ -20,7 +21,7 @@ def plan(
     bound: float = 1.0,
     norm: str = "sup",
     p: float = 2.0,
-    position: str = "absolute",
+    design: Options = DENSE,
     budget: int | None = None,
     json: bool = False,
 ) -> None:
@@ -50,14 +51,12 @@ def plan(
         sup, lp, or mean (the mean absolute error over inputs and entries).
     p
         The exponent of lp.
-    position
-        absolute or none.
     budget
         The most parameters allowed.
     json
         Print JSON.
     """
-    design = make_design(tokens, position)
+    asked = design.at(tokens)
     if function is not None:
         named = find_function(function, tokens, features)
         lipschitz = named.lipschitz if lipschitz is None else lipschitz
@@ -68,7 +67,7 @@ def plan(
             "their constants"
         )
     made = make_plan(
-        design,
+        asked,
         features,
         tol,
         lipschitz=lipschitz,

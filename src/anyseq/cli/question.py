@@ -1,4 +1,4 @@
-"""What commands share: turning names on the command line into functions and designs."""
+"""What commands share: turning names on the command line into functions."""
 
 from __future__ import annotations
 
@@ -8,14 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from anyseq.base import at_least_one, one_of
 from anyseq.construct.functions import FUNCTIONS
 from anyseq.construct.target import Function
-from anyseq.design import Design
 from anyseq.errors import InvalidArgument
-from anyseq.positions import Absolute, NoPosition
-
-_POSITIONS = {"absolute": Absolute(), "none": NoPosition()}
 
 
 @dataclass(frozen=True)
@@ -57,9 +52,3 @@ def imported(option: str, name: str) -> Any:
     except (Exception, SystemExit) as problem:  # a user's module may do anything
         reason = f"{type(problem).__name__}: {problem}"
         raise InvalidArgument(f"{option} {name} cannot be imported: {reason}") from problem
-
-
-def make_design(tokens: int, position: str) -> Design:
-    """Dense attention with the named positions."""
-    at_least_one("tokens", tokens)
-    return Design(tokens, position=_POSITIONS[one_of("position", position, _POSITIONS)])

@@ -11,9 +11,18 @@ from anyseq.construct import load
 from anyseq.errors import FileProblem, InvalidArgument
 from anyseq.nn import StackShape
 
+_FORMATS = {".onnx": "onnx", ".pt2": "torch.export", ".safetensors": "safetensors"}
 
-def show(folder: Path, /, *, input: str | None = None, picture: Path | None = None) -> None:
-    """Describe a saved network, or what it does to one input; draw it if asked.
+
+def show(
+    folder: Path,
+    /,
+    *,
+    input: str | None = None,
+    picture: Path | None = None,
+    export: Path | None = None,
+) -> None:
+    """Describe a saved network, or what it does to one input; draw or export it if asked.
 
     Parameters
     ----------
@@ -24,11 +33,15 @@ def show(folder: Path, /, *, input: str | None = None, picture: Path | None = No
         network does to them is shown instead.
     picture
         A file to draw it into, .png, .svg or .pdf.
+    export
+        A new file for other tools, .onnx, .pt2 (torch.export) or .safetensors.
     """
     if picture is not None and picture.suffix not in (".png", ".svg", ".pdf"):
         raise FileProblem(f"--picture {picture}: expected a name ending in .png, .svg or .pdf")
     if picture is not None and not picture.parent.is_dir():
         raise FileProblem(f"--picture {picture}: {picture.parent} is not a folder")
+    if export is not None and export.suffix not in _FORMATS:
+        raise FileProblem(f"--export {export}: expected a name ending in {', '.join(_FORMATS)}")
     result = load(folder)
     thing = result if input is None else result.explain(_numbers(input, result.size))
     say(repr(thing))
@@ -38,6 +51,9 @@ def show(folder: Path, /, *, input: str | None = None, picture: Path | None = No
 
         save(draw(thing), picture)
         say(f"drawn in {picture}")
+    if export is not None:
+        result.export(_FORMATS[export.suffix], export)
+        say(f"exported to {export}")
 
 
 def _numbers(text: str, shape: StackShape) -> torch.Tensor:

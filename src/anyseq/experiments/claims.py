@@ -27,30 +27,34 @@ def beats(table: Table, metric: Metric, better: str, worse: str) -> Claim:
         missing = better if first is None else worse
         return Claim(None, f"not run yet: {missing}")
     gap = (first.mean - second.mean) * (1 if metric.higher_is_better else -1)
-    text = f"{better} {first.mean:.3f}, {worse} {second.mean:.3f}"
+    text = f"{better} ({first.mean:.3f}) over {worse} ({second.mean:.3f})"
     if first.spread is None or second.spread is None:
-        return Claim(None, f"{text} with a single seed")
+        return Claim(None, text)
     error = math.sqrt(first.spread**2 / first.seeds + second.spread**2 / second.seeds)
     return Claim(None if abs(gap) <= _ERRORS * error else gap > 0, text)
 
 
 def is_no_worse(table: Table, metric: Metric, setting: str, than: str) -> Claim:
     """That `setting` matches the other, or is better: whatever is not clearly worse does."""
-    found = beats(table, metric, than, setting)
+    worse = beats(table, metric, than, setting)
+    better = beats(table, metric, setting, than)
     known = all(table.summary(name, metric.name) is not None for name in (setting, than))
-    return Claim(not found.holds if known else None, found.text)
+    return Claim(not worse.holds if known else None, better.text)
 
 
 def judged(table: Table, claims: Sequence[Claim]) -> Judgement:
     """ "same" if all hold, "different" if one does not."""
     if table.scale == "tiny":
         return Judgement("not comparable", "tiny only shows that everything runs")
-    parts = {
-        "against the claim": [claim.text for claim in claims if claim.holds is False],
-        "undecided": [claim.text for claim in claims if claim.holds is None],
-        "as claimed": [claim.text for claim in claims if claim.holds],
-    }
-    reason = "; ".join(f"{name}: {' / '.join(texts)}" for name, texts in parts.items() if texts)
-    if parts["against the claim"]:
+    if all(row["seed"] == 0 for row in table.rows):
+        return Judgement("not comparable", "a single seed shows no spread")
+    names = {False: "the other way round", None: "cannot be told", True: "as claimed"}
+    parts = {holds: [claim.text for claim in claims if claim.holds is holds] for holds in names}
+    reason = ". ".join(
+        f"{names[holds].capitalize()}: {'; '.join(texts)}"
+        for holds, texts in parts.items()
+        if texts
+    )
+    if parts[False]:
         return Judgement("different", reason)
-    return Judgement("not comparable" if parts["undecided"] else "same", reason)
+    return Judgement("not comparable" if parts[None] else "same", reason)

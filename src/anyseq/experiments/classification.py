@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import nn
@@ -38,13 +38,13 @@ _SIZES = {
         depth=12, heads=12, vocab=30_522, dropout=0.1,
     ),
 }  # fmt: skip
-_TUNING: Mapping[str, Mapping[str, float]] = {
+_TUNING: Mapping[str, Mapping[str, Any]] = {
     "tiny": {"rate": 1e-3},
     "small": {"steps": 300, "rate": 1e-3, "warm_up": 30},
     "medium": {"steps": 1000, "rate": 3e-4},
     "paper": {"steps": 12_000, "batch": 32, "rate": 3e-5, "warm_up": 1_200},
 }
-_LEVELS = {"tiny": (0.4,), "small": (0.5,), "medium": (0.5, 0.6), "paper": (0.5, 0.65, 0.75)}
+_LEVELS = {"tiny": (0.45,), "small": (0.5,), "medium": (0.5, 0.6), "paper": (0.5, 0.65, 0.75)}
 _ALL = ("tiny", "paper")  # the scales with every combination
 
 

@@ -40,7 +40,7 @@ class CopyCell(Cell):
 
 _SIZES = {
     "tiny": CopyCell("", 30, 8, 3e-3, tokens=16, period=4, vocab=8, dim=32),
-    "small": CopyCell("", 1500, 32, 2e-3, warm_up=100, tokens=32, period=4, vocab=32, dim=64),
+    "small": CopyCell("", 1500, 32, 3e-3, warm_up=100, tokens=32, period=4, vocab=16, dim=64),
     "medium": CopyCell("", 6000, 32, 1e-3, warm_up=300, tokens=128, period=8, dim=128),
     "paper": CopyCell("", 40_000, 128, 3e-4, warm_up=4_000),
 }

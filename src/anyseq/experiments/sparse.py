@@ -41,11 +41,14 @@ def patterns(name: str, tokens: int, sparsity: float) -> tuple[Pattern, ...]:
     return (pattern,)
 
 
-@lru_cache
 def _sized(kind: str, tokens: int, sparsity: float) -> Strided | Fixed | Star:
     """The nearest from the sparsest on: the larger ℓ is after that, the more a token sees."""
-    sizes = range(1, tokens // 2)
-    found = [_SIZED[kind](size).sparsity(tokens) for size in sizes]
-    first = found.index(max(found))
-    near = min(sizes[first:], key=lambda size: abs(found[size - 1] - sparsity))
-    return _SIZED[kind](near)
+    found = _sparsities(kind, tokens)
+    sizes = range(found.index(max(found)), len(found))
+    return _SIZED[kind](1 + min(sizes, key=lambda size: abs(found[size] - sparsity)))
+
+
+@lru_cache
+def _sparsities(kind: str, tokens: int) -> list[float]:
+    """Of ℓ = 1, 2, ..., half of the tokens."""
+    return [_SIZED[kind](size).sparsity(tokens) for size in range(1, tokens // 2)]

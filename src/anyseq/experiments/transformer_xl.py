@@ -28,12 +28,13 @@ class DistanceScores(AttentionPosition):
     def bias(self, q: torch.Tensor, scale: float, keys: int, first: int) -> torch.Tensor:
         """(batch, heads, n, keys) for the queries q + u (batch, heads, n, size)."""
         heads, n, size = q.shape[1:]
-        distances = torch.arange(keys - 1, -1, -1, dtype=q.dtype, device=q.device)
-        relative = self.to_keys(Sinusoidal().table(distances, self.dim))
-        relative = relative.view(keys, heads, size).permute(1, 2, 0)
+        wide = torch.promote_types(q.dtype, torch.float32)  # half precision cannot count so far
+        distances = torch.arange(keys - 1, -1, -1, dtype=wide, device=q.device)
+        waves = Sinusoidal().table(distances, self.dim).to(self.shift.dtype)
+        relative = self.to_keys(waves).view(keys, heads, size).permute(1, 2, 0)
         # column c has the distance keys-1-c. Query i wants it at key i + first - distance: moved
         # by n-1-i to the left, which is what reading rows of keys+1 numbers as rows of keys does
-        scores = ((q + self.shift) * scale) @ relative
+        scores: torch.Tensor = ((q + self.shift) * scale) @ relative
         return pad(scores, (1, 0)).flatten(-2)[..., n:].unflatten(-1, (n, keys))
 
 

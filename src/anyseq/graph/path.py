@@ -13,7 +13,7 @@ import torch
 from anyseq.base import positive
 from anyseq.design import Design
 from anyseq.graph.edges import Array, Edges, edges_of, seen_by_any_head, vertices
-from anyseq.graph.path_search import exact, patched, refuted
+from anyseq.graph.path_search import chain, exact, patched, too_few_neighbours
 from anyseq.graph.path_solver import solved
 from anyseq.patterns import Pattern
 
@@ -28,7 +28,7 @@ class Path:
     order: (tokens,) int64: order[t] is seen by order[t+1].
     method: "natural order" (or its reverse), "exact" (all sets of tokens), "patching" (a cover by
         cycles, joined), "CP-SAT", "degrees" (tokens lack different neighbours), "components"
-        (strongly connected components form no chain), "given up".
+        (strongly connected components form no chain, or a chain of single tokens), "given up".
     message: what would help, where the search was given up.
     """
 
@@ -38,7 +38,7 @@ class Path:
     message: str = ""
 
 
-def hamiltonian_path(design: Design, seconds: float = 5.0) -> Path:
+def hamiltonian_path(design: Design, seconds: float = 8.0) -> Path:
     """A Hamiltonian path of the union of a design's patterns; "no" comes from complete methods
     only: counting, components, all sets of up to 16 tokens, or a solver that finished."""
     end = monotonic() + positive("seconds", seconds)
@@ -48,8 +48,13 @@ def hamiltonian_path(design: Design, seconds: float = 5.0) -> Path:
         if _is_path(union, design, order):
             return Path(True, order.copy(), "natural order")
     edges = _without_bos(edges_of(union, vertices(design)), design.bos)
-    if reason := refuted(edges):
-        return Path(False, None, reason)
+    place = chain(edges)
+    if place is None:
+        return Path(False, None, "components")
+    if place.max(initial=0) == design.tokens - 1:
+        return Path(True, np.argsort(place), "components")
+    if too_few_neighbours(edges):
+        return Path(False, None, "degrees")
     if design.tokens <= _EXACT_TOKENS:
         found = exact(edges)
         return Path(found is not None, found, "exact")

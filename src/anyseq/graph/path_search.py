@@ -13,38 +13,38 @@ import numpy as np
 from anyseq.graph.edges import Array, Edges
 
 
-def refuted(edges: Edges) -> str | None:
-    """Why there is no path: "degrees" or "components"; None if neither says so.
+def chain(edges: Edges) -> Array | None:
+    """(size,) which place each token's strongly connected component has in the chain that a path
+    must follow, since it leaves a component for ever: each has an edge to the next. None if they
+    form no chain, so that there is no path; if each is a single token the chain is the path."""
+    from scipy.sparse.csgraph import connected_components
 
-    In a path all tokens but the first have a predecessor of their own, so a matching of tokens with
-    predecessors has n-1 pairs or more. And a path leaves a strongly connected component for ever:
-    the components come in a chain, each with an edge to the next.
-    """
-    from scipy.sparse.csgraph import connected_components, maximum_bipartite_matching
+    many, part = connected_components(_matrix(edges), connection="strong")
+    after, before = part[edges.rows()].astype(np.int64), part[edges.columns].astype(np.int64)
+    steps = np.unique((before * many + after)[after != before])
+    before, after = np.divmod(steps, many)
+    waiting, starts = np.bincount(after, minlength=many), np.searchsorted(before, range(many + 1))
+    place = np.empty(many, dtype=np.int64)
+    ready = np.flatnonzero(waiting == 0)
+    for t in range(many):
+        if (
+            len(ready) != 1
+        ):  # two that nothing comes before, or the last one has no edge to the next
+            return None
+        one = int(ready[0])
+        place[one] = t
+        followers = after[starts[one] : starts[one + 1]]
+        waiting[followers] -= 1
+        ready = followers[waiting[followers] == 0]
+    in_chain: Array = place[part]
+    return in_chain
 
+
+def too_few_neighbours(edges: Edges) -> bool:
+    """Whether it is impossible that all tokens but one have a predecessor of their own."""
     matrix = _matrix(edges)
-    matched = maximum_bipartite_matching(matrix, perm_type="column")
-    if np.count_nonzero(matched >= 0) < edges.size - 1:
-        return "degrees"
-    many, part = connected_components(matrix, connection="strong")
-    row, column = part[edges.rows()], part[edges.columns]
-    steps = np.unique(np.stack([column, row], 1)[row != column], axis=0)
-    followers: list[list[int]] = [[] for _ in range(many)]
-    waiting = np.zeros(many, dtype=np.int64)
-    for before, after in steps.tolist():
-        followers[before].append(after)
-        waiting[after] += 1
-    # peel off components that nothing comes before: there must always be exactly one
-    ready, previous = np.flatnonzero(waiting == 0).tolist(), None
-    while ready:
-        if len(ready) > 1 or (previous is not None and ready[0] not in followers[previous]):
-            return "components"
-        previous = ready.pop()
-        for after in followers[previous]:
-            waiting[after] -= 1
-            if waiting[after] == 0:
-                ready.append(after)
-    return None
+    few = _thinned(matrix, np.random.default_rng(0))
+    return all(np.count_nonzero(_matching(part) >= 0) < edges.size - 1 for part in (few, matrix))
 
 
 def exact(edges: Edges) -> Array | None:
@@ -79,7 +79,7 @@ def patched(edges: Edges, end: float) -> Array | None:
     ends): cycles that cover everything. Two cycles a -> b, c -> d become one as a -> d, c -> b
     where these edges exist. Tokens are renumbered at random until all cycles join.
     """
-    from scipy.sparse.csgraph import maximum_bipartite_matching
+    from scipy.sparse import csr_array
 
     rng = np.random.default_rng(0)
     size = edges.size + 1  # the last one stands for both ends of the path
@@ -91,11 +91,10 @@ def patched(edges: Edges, end: float) -> Array | None:
     allowed[:-1, -1] = allowed[-1, :-1] = True
     while monotonic() < end:
         shuffled = rng.permutation(size)
-        matrix = _thinned(allowed[np.ix_(shuffled, shuffled)], rng)
-        matched = maximum_bipartite_matching(matrix, perm_type="column")
+        matrix = csr_array(allowed[np.ix_(shuffled, shuffled)])
+        matched = _matching(_thinned(matrix, rng))
         if (matched < 0).any():
-            matrix = _sparse(allowed[np.ix_(shuffled, shuffled)])
-            matched = maximum_bipartite_matching(matrix, perm_type="column")
+            matched = _matching(matrix)
             if (matched < 0).any():
                 return None  # not even cycles cover all
         before = np.empty(size, dtype=np.int64)
@@ -143,16 +142,34 @@ def _cycles(before: Array) -> Array:
     return number
 
 
-def _thinned(allowed: Array, rng: np.random.Generator, many: int = 16) -> Any:
+def _thinned(matrix: Any, rng: np.random.Generator, many: int = 16) -> Any:
     """Some of the edges: matchings of few edges are quicker, and differ more."""
-    share = many / max(1.0, allowed.sum(1).mean())
-    return _sparse(allowed & (rng.random(allowed.shape, dtype=np.float32) < share))
+    from scipy.sparse import coo_array, csr_array
+
+    whole = coo_array(matrix)
+    kept = rng.random(whole.nnz, dtype=np.float32) < many * matrix.shape[0] / max(1, whole.nnz)
+    ends = whole.row[kept], whole.col[kept]
+    return csr_array((whole.data[kept], ends), shape=matrix.shape)
 
 
-def _sparse(allowed: Array) -> Any:
+def _matching(matrix: Any) -> Array:
+    """(size,) a column of its own for as many rows as possible, -1 for the others.
+
+    As a flow from the rows to the columns, by Dinic's algorithm: scipy's own matching takes for
+    ever on some graphs (windows in random order).
+    """
     from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import maximum_flow
 
-    return csr_array(allowed)
+    size, edges, number = matrix.shape[0], matrix.nnz, np.arange(matrix.shape[0])
+    source, sink = 2 * size, 2 * size + 1
+    ends = np.concatenate([matrix.indices + size, np.full(size, sink), number])
+    starts = np.concatenate([matrix.indptr, edges + 1 + number, [edges + 2 * size] * 2])
+    graph = csr_array((np.ones(len(ends), np.int32), ends, starts), shape=(sink + 1, sink + 1))
+    row, column = (maximum_flow(graph, source, sink).flow[:size] > 0).nonzero()
+    matched = np.full(size, -1)
+    matched[row] = column - size
+    return matched
 
 
 def _matrix(edges: Edges) -> Any:

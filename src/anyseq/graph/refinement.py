@@ -15,9 +15,9 @@ from anyseq.graph.convolution import told_by_sums
 from anyseq.graph.edges import Array, TooManyEdges, all_see_themselves, edges_of, vertices
 from anyseq.graph.labels import geometric, labels, start
 from anyseq.graph.relations import numbered
-from anyseq.graph.slopes import entrances, nearest, nearest_many, supported
-from anyseq.graph.tables import LabelledEdges, Tables, either
-from anyseq.graph.top import at_most, surely
+from anyseq.graph.slopes import nearest, nearest_many, supported
+from anyseq.graph.tables import LabelledEdges, Tables
+from anyseq.graph.top import by_labels, by_slopes
 from anyseq.positions import Place
 from anyseq.probability import Entmax15, Hardmax, ProbMap, Softmax, Sparsemax, TopK
 
@@ -34,7 +34,7 @@ class Refinement:
 
     classes: (tokens,) int64: positions with different numbers are told apart by some network.
     limit: (tokens,) int64: positions with equal numbers are told apart by none. Equal to `classes`
-        wherever the rules are exact; finer for some patterns with TopK.
+        but for top-k with T5Bias where seven labels with several keys, and colours, are in play.
     rounds: the number of the last layer that changed `classes`; 0 is the start.
     """
 
@@ -70,10 +70,12 @@ def refine(design: Design) -> Refinement:
     - with ALiBi: softmax sees `rational`, hardmax `nearest`, sparsemax and entmax15 `supported`.
     - a sink is a visible key with a label and a colour of its own.
 
-    For TopK there are two bounds (`anyseq.graph.top`), and two with ALiBi (`entrances` and
-    `nearest_many`): `limit` comes from something of which the output is a function, `classes` from
-    what is sure to be told apart. They agree for every position but T5Bias, Shaw and ALiBi, where
-    they may differ.
+    - top-k: `by_labels`, with ALiBi `by_slopes` (`anyseq.graph.top`), and `nearest_many` with a
+      gain besides.
+
+    `by_labels` gives bounds where there are too many sets of labels and colours to try them all:
+    `classes` comes from what is sure to be told apart, `limit` from something of which the output
+    is a function.
 
     If nobody has anything to tell apart, one column and no empty row everywhere, no graph is
     needed, nor if a glance shows that one layer tells all apart (`anyseq.graph.borders`), nor, for
@@ -120,9 +122,11 @@ def _rules(prob_map: ProbMap, design: Design) -> tuple[Rule, Rule]:
         case TopK() if prob_map.k >= vertices(design) + design.sinks:
             return _rules(Softmax(), design)
         case TopK() if sloped:
-            return _top_by_slopes(prob_map.k, design)
+            rule = _top_by_slopes(prob_map.k, design)
+            return rule, rule
         case TopK():
-            return partial(surely, k=prob_map.k), partial(at_most, k=prob_map.k)
+            rule = partial(by_labels, k=prob_map.k)
+            return partial(rule, sure=True), partial(rule, sure=False)
     raise InvalidArgument(
         f"prob_map={prob_map!r}: it is not known what this map can tell apart; expected softmax, "
         "hardmax, sparsemax, entmax15 or TopK"
@@ -151,23 +155,16 @@ def _by_slopes(prob_map: ProbMap, sinks: bool) -> Rule:
     return rule
 
 
-def _top_by_slopes(k: int, design: Design) -> tuple[Rule, Rule]:
-    """With a gain for each offset `nearest_many` is exact: a colour on top shows its own part."""
+def _top_by_slopes(k: int, design: Design) -> Rule:
+    gains = Place.GAIN in design.position.acts_in
 
-    def most(tables: Tables, colours: Array) -> list[bytes]:
-        return nearest_many(tables, _distances(tables, design.sinks), k)
-
-    def sure(tables: Tables, colours: Array) -> list[bytes]:
+    def rule(tables: Tables, colours: Array) -> list[bytes]:
         distance = _distances(tables, design.sinks)
-        keys = entrances(tables, distance, k)
-        groups = list(zip(colours.tolist(), keys, strict=True))
-        long = {group for group, many in zip(groups, tables.visible, strict=True) if many > k}
-        # where all have k keys or fewer, top-k is softmax
-        soft = np.array([group not in long for group in groups])
-        whole = [key + more for key, more in zip(keys, tables.rational(distance), strict=True)]
-        return either(soft, whole, keys)
+        if gains:
+            return nearest_many(tables, distance, k)
+        return by_slopes(tables, colours, distance, k)
 
-    return (most, most) if Place.GAIN in design.position.acts_in else (sure, most)
+    return rule
 
 
 def _distances(tables: Tables, sinks: bool) -> Array:

@@ -9,7 +9,6 @@ why these keys are exact stand in docs/theorems.md, Lemma 3.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 
@@ -22,7 +21,7 @@ _FLATTEST = 2**8  # one over the smallest slope
 def nearest(tables: Tables, distance: Array) -> list[bytes]:
     """Hardmax: of each colour the nearest keys alone can win; how many there are in each column, up
     to a factor, and how far away, up to a constant."""
-    order = _Ordered.of(tables, distance)
+    order = Ordered.of(tables, distance)
     return order.keys(order.before == 0, divide=True)
 
 
@@ -34,33 +33,19 @@ def supported(tables: Tables, distance: Array, power: int) -> list[bytes]:
     d_j have weight iff Σ_(a<j) n_a ((m/power)(d_j - d_a))^power < 1, which is weakest at the
     smallest slope; other colours only raise the threshold.
     """
-    order = _Ordered.of(tables, distance)
+    order = Ordered.of(tables, distance)
     return order.columns_of(order.gap(power) < (power * _FLATTEST) ** power)
 
 
 def nearest_many(tables: Tables, distance: Array, k: int) -> list[bytes]:
-    """Top-k: T_i without the keys that have k nearer ones of their own colour, up to a constant in
-    the distances: outputs are functions of that, and with a gain for each offset they show it."""
-    order = _Ordered.of(tables, distance)
+    """Top-k with a gain for each offset: T_i without the keys that have k nearer ones of their own
+    colour, up to a constant in the distances."""
+    order = Ordered.of(tables, distance)
     return order.columns_of(order.before < k)
 
 
-def entrances(tables: Tables, distance: Array, k: int) -> list[bytes]:
-    """Top-k without gains, what is sure: the visible colours, and for colours c, c' of which one is
-    the first visible, if c has k keys or more: the numbers of the k nearest keys of c (and of those
-    as far as the k-th) by their distances to the nearest keys of c', up to a factor.
-
-    With c far above c' only the k nearest of c have weight; lowering c until the k-th ties with the
-    nearest key of c' lets these in, and no others. That offset and, as functions of the slope, the
-    weights there, n'_1 q^(d'_1) against Σ_d n_d q^d, are seen.
-    """
-    order = _Ordered.of(tables, distance)
-    bounds = np.searchsorted(order.row, np.arange(tables.edges.size + 1))
-    return [order.pairs(slice(a, b), k) for a, b in pairwise(bounds)]
-
-
 @dataclass(frozen=True, eq=False)
-class _Ordered:
+class Ordered:
     """The entries of the tables by vertex, colour and distance. before: (entries,) how many keys of
     the same vertex and colour are nearer; first, second: sums of their distances and squares.
     """
@@ -76,7 +61,7 @@ class _Ordered:
     second: Array
 
     @classmethod
-    def of(cls, tables: Tables, distance: Array) -> _Ordered:
+    def of(cls, tables: Tables, distance: Array) -> Ordered:
         apart = distance[tables.edges.r[tables.kind]]
         order = np.lexsort((tables.column, apart, tables.colour, tables.row))
         row, colour, apart = tables.row[order], tables.colour[order], apart[order]
@@ -117,23 +102,11 @@ class _Ordered:
         np.minimum.at(least, row, amount)
         return least
 
-    def pairs(self, mine: slice, k: int) -> bytes:
-        """`entrances` of one vertex."""
-        colours, first, which = np.unique(self.colour[mine], return_index=True, return_inverse=True)
-        if len(colours) == 1:
-            return colours.tobytes()
-        totals = np.bincount(which, weights=self.count[mine]).astype(np.int64)
-        near, many = self.distance[mine][first], self.count[mine][first]
-        seen: list[object] = []
-        for c in range(len(colours)):
-            if totals[c] < k:
-                continue
-            kept = (which == c) & (self.before[mine] < k)
-            for other in range(1, len(colours)) if c == 0 else (0,):
-                count = np.append(self.count[mine][kept], many[other])
-                away = self.distance[mine][kept] - near[other]
-                seen.append((c, away.tolist(), (count // np.gcd.reduce(count)).tolist()))
-        return colours.tobytes() + repr(seen).encode()
+    def smallest_last(self) -> Array:
+        """(size,) the least number, over the colours, of farthest keys."""
+        group = self.row * (self.tables.edges.size + 1) + self.colour
+        last = np.append(group[1:] != group[:-1], True)[: len(group)]
+        return self._least(self.row[last], self.count[last])
 
 
 def _starts(*ordered: Array) -> Array:

@@ -20,7 +20,8 @@ _CHUNK = 256  # rows of bits that are united in one go
 _FEW = 16  # rows that mostly show some missing pairs
 _EXPANSIONS = 1 << 22  # pairs that are extended in one go
 _MATRIX_SIZE = 8192  # vertices for which a byte per pair is no trouble
-_PAIR_WORK = 300_000_000  # pairs times edges that are followed in a few seconds
+_PAIR_WORK = 300_000_000  # pairs times edges that are followed in some seconds
+_SHALLOW = 32  # layers of bits that take less than following pairs
 
 
 class Spread(Protocol):
@@ -42,9 +43,22 @@ class Spread(Protocol):
 def spread(cycle: Sequence[Edges], wanted: Wanted) -> Spread:
     """The start, S_k = {k}; layers then take the patterns of the cycle in turn."""
     work = wanted.size * sum(edges.count for edges in cycle)
-    if wanted.size <= _MATRIX_SIZE and work <= _PAIR_WORK:
-        return NewPairs(cycle, wanted)
-    return BitSets(cycle, wanted)
+    few = wanted.size <= _MATRIX_SIZE and work <= _PAIR_WORK
+    return NewPairs(cycle, wanted) if few and _deep(cycle) else BitSets(cycle, wanted)
+
+
+def _deep(cycle: Sequence[Edges]) -> bool:
+    """A guess whether there are many layers: whether one of three tokens still spreads then."""
+    size, looks = cycle[0].size, [(edges.rows(), edges.columns) for edges in cycle]
+    holders = np.zeros((3, size), dtype=bool)
+    holders[range(3), [0, size // 2, size - 1]] = True
+    for layer in range(_SHALLOW + len(cycle)):
+        if layer == _SHALLOW:
+            before = holders.copy()
+        rows, columns = looks[layer % len(looks)]
+        for holds in holders:
+            holds[rows[holds[columns]]] = True
+    return bool((holders != before).any())
 
 
 class NewPairs:

@@ -1,83 +1,113 @@
-"""What top-k sees of the tables T_i, where scores α_c + β_r are free.
+"""What top-k sees of the tables T_i.
 
-Classes (r, c) of keys are kept from the highest score down until there are k keys, those that tie
-with the k-th included; softmax sees what is kept. As scores are pulled apart the output tends to
-that of hardmax, so top-k sees all that hardmax sees (`Tables.ratios`): T_i up to a factor, or,
-where T_i has rank one, the shares of its columns. What it may see beyond that is the factor, by
-which sets of classes have k keys or more.
+Keys are kept from the highest score down until there are k of them, those that tie with the k-th
+included; softmax sees what is kept. So besides T_i up to a factor it matters which sets of keys
+that can stand on top have k keys or more. For rows that are multiples m of one table one number
+tells that: the least size of such a set, in the table, that is k/m or more. The arguments why these
+keys are exact stand in docs/theorems.md, "Top-k".
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
 
 import numpy as np
 
 from anyseq.graph.edges import Array
+from anyseq.graph.slopes import Ordered
+from anyseq.graph.sums import choices, free_sets, least, level_sets, prefixes, whole_lines
 from anyseq.graph.tables import Tables, either
 
 
-def surely(tables: Tables, colours: Array, k: int) -> list[bytes]:
-    """What is sure to be seen: `ratios`, and of rows that are multiples of each other, which sets
-    of colours have k keys, as long as another colour is visible: with these colours on top, the
-    others get weight or not. Rows of one rank with several labels are not known to be multiples of
-    each other, so that a class that has such a row is not cut."""
-    ratios = tables.ratios()
+def by_labels(tables: Tables, colours: Array, k: int, *, sure: bool) -> list[bytes]:
+    """Scores α_c + β_r are free; the keys of one label r and colour c, a class, tie.
+
+    Where all keys are kept whatever the scores, or every class has k keys (and one is kept): what
+    softmax or hardmax sees. Else T_i up to a factor (without its label, if there is but one), and
+    which of the sets {α_c + β_r >= 0}, not all, have k keys. Of sets too many to be tried it is
+    `sure` that those of whole labels or whole colours are seen, and no more is seen than all sets
+    of classes.
+    """
+    smallest = _smallest_class(tables)
+    soft = (tables.columns <= 1) | (tables.visible - smallest < k)
+    shape = tables.keys(tables.row, [tables.unnamed_kind, tables.colour], tables.count, divide=True)
+
+    def sums(i: int) -> int:
+        table = _table(tables, i)
+        tried = level_sets(table)
+        if tried is not None:
+            return tried
+        return whole_lines(table) if sure else free_sets(table)
+
+    units = _units(tables.row, tables.count, tables.edges.size)
+    ratios, cut = tables.ratios(), _with_least(colours, shape, units, k, sums)
+    return either(soft, ratios, either(smallest >= k, ratios, cut))
+
+
+def by_slopes(tables: Tables, colours: Array, distance: Array, k: int) -> list[bytes]:
+    """ALiBi, without gains: scores are α_c - m·d.
+
+    Where all keys are kept whatever the α: what softmax sees. Else T_i without the keys that have k
+    nearer ones of their own colour, up to a factor and a constant in the distances, and which
+    choices of nearest keys of each colour, not all, have k keys.
+    """
+    order = Ordered.of(tables, distance)
+    kept = order.before < k
+    soft = (tables.columns <= 1) | (tables.visible - order.smallest_last() < k)
+
+    def sums(i: int) -> int:
+        mine = kept & (order.row == i)
+        count, colour = order.count[mine] // np.gcd.reduce(order.count[mine]), order.colour[mine]
+        return choices(prefixes(count[colour == c].tolist()) for c in np.unique(colour))
+
+    units = _units(order.row[kept], order.count[kept], tables.edges.size)
+    cut = _with_least(colours, order.keys(kept, divide=True), units, k, sums)
+    return either(soft, tables.rational(distance) if soft.any() else cut, cut)
+
+
+def _with_least(
+    colours: Array, shape: list[bytes], units: Array, k: int, sums: Callable[[int], int]
+) -> list[bytes]:
+    """For rows of one old colour and shape, which are multiples of one table by their units, that
+    number besides. sums: of a row, the sizes of the sets, over its unit."""
     groups = defaultdict(list)
-    for i, group in enumerate(zip(colours.tolist(), ratios, strict=True)):
+    for i, group in enumerate(zip(colours.tolist(), shape, strict=True)):
         groups[group].append(i)
-    multiples = ~tables.plain | (tables.labels <= 1)
-    keys = list(ratios)
+    keys = list(shape)
     for rows in groups.values():
-        if len(rows) > 1 and multiples[rows].all():
-            for i, least in zip(rows, _least_full_set(tables, rows, k, tables.colour), strict=True):
-                keys[i] += b"%d" % least
+        if len(set(units[rows].tolist())) > 1:
+            found = sums(rows[0])
+            found ^= 1 << (found.bit_length() - 1)  # the set of all tells nothing
+            for i in rows:
+                keys[i] += b"%d" % least(found, -(-k // int(units[i])))
     return keys
 
 
-def at_most(tables: Tables, colours: Array, k: int) -> list[bytes]:
-    """Something of which the output is a function: T_i up to a factor (without its label, if there
-    is but one) and which sets of its classes, of whatever kind, have k keys. A single column shows
-    nothing but itself, and a row of k keys or fewer what softmax sees."""
-    kind = tables.unnamed_kind
-    whole = tables.keys(tables.row, [kind, tables.colour], tables.count, divide=True)
-    groups = defaultdict(list)
-    for i, group in enumerate(zip(colours.tolist(), whole, strict=True)):
-        groups[group].append(i)
-    label_and_colour = tables.edges.r[tables.kind] * (tables.edges.size + 1) + tables.colour
-    for rows in groups.values():
-        if len(rows) > 1:
-            least = _least_full_set(tables, rows, k, label_and_colour)
-            for i, number in zip(rows, least, strict=True):
-                whole[i] += b"%d" % number
-    soft = (tables.columns <= 1) | (tables.plain & (tables.labels > 1) & (tables.visible <= k))
-    return either(soft, tables.ratios(), whole)
+def _units(row: Array, count: Array, size: int) -> Array:
+    """(size,) the greatest common divisor of each row's counts; 0 where there are none."""
+    units = np.zeros(size, dtype=np.int64)
+    np.gcd.at(units, row, count)
+    return units
 
 
-def _least_full_set(tables: Tables, rows: list[int], k: int, classes: Array) -> list[int]:
-    """Of rows that are multiples m of one table: the least number, divided by m, of keys in a set
-    of classes, not all, that has k keys or more; -1 if none has. That number says for each set
-    whether it has k keys: sums of parts of one table are the same numbers for all rows.
+def _smallest_class(tables: Tables) -> Array:
+    """(size,) the least number of keys of one label and colour."""
+    labels = int(tables.edges.r.max()) + 1
+    code = (tables.row * labels + tables.edges.r[tables.kind]) * (tables.edges.size + 1)
+    _, first, which = np.unique(code + tables.colour, return_index=True, return_inverse=True)
+    sums = np.bincount(which, weights=tables.count).astype(np.int64)
+    smallest = np.full(tables.edges.size, np.iinfo(np.int64).max)
+    np.minimum.at(smallest, tables.row[first], sums)
+    return smallest
 
-    classes: (entries,) the class of each entry.
-    """
-    bounds = np.searchsorted(tables.row, [rows[0], rows[0] + 1])
-    mine = slice(*bounds)
-    factors = [int(tables.visible[i]) for i in rows]
-    if len(set(factors)) == 1:
-        return [0] * len(rows)
-    unit = int(np.gcd.reduce(tables.count[mine]))
-    sizes = np.bincount(
-        np.unique(classes[mine], return_inverse=True)[1], weights=tables.count[mine] // unit
-    )
-    sums = 1  # bit s: some set of classes has s keys
-    for size in sizes.astype(int).tolist():
-        sums |= sums << size
-    total = int(sizes.sum())
-    sums &= ~(1 << total)
-    found = []
-    for visible in factors:
-        enough = -(-k * total // visible)  # k / m, rounded up
-        above = sums >> enough
-        found.append(enough + (above & -above).bit_length() - 1 if above else -1)
-    return found
+
+def _table(tables: Tables, i: int) -> list[list[int]]:
+    """(labels, colours) how many keys vertex i has of each, over its unit."""
+    mine = tables.row == i
+    _, r = np.unique(tables.edges.r[tables.kind[mine]], return_inverse=True)
+    _, c = np.unique(tables.colour[mine], return_inverse=True)
+    table = np.zeros((r.max() + 1, c.max() + 1), dtype=np.int64)
+    np.add.at(table, (r, c), tables.count[mine] // np.gcd.reduce(tables.count[mine]))
+    cells: list[list[int]] = table.tolist()
+    return cells
