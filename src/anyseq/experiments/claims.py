@@ -58,3 +58,12 @@ def judged(table: Table, claims: Sequence[Claim]) -> Judgement:
     if parts[False]:
         return Judgement("different", reason)
     return Judgement("not comparable" if parts[None] else "same", reason)
+
+
+def about_real_data(table: Table, found: Judgement) -> Judgement:
+    """The judgement, if every run has the metric real_data = 1: what stands in for the data shows
+    that everything works, and no more."""
+    marks = [row["value"] for row in table.rows if row["metric"] == "real_data"]
+    if marks and min(marks) == 1.0:
+        return found
+    return Judgement("not comparable", f"without the data. {found.reason}")
