@@ -69,13 +69,12 @@ class EncoderDecoder(nn.Module):
         return linear(self.norm(x), self.embedding.weight)
 
     def _greedy(self, read: torch.Tensor) -> torch.Tensor:
-        """At full length in every step: rows of a pattern may depend on the length."""
+        """At full length in every step: rows of a pattern may depend on the length. Always as many
+        steps: processes that share the weights must not wait for each other."""
         ids = torch.full(read.shape[:2], END, device=read.device)
         ids[:, 0] = START
         for place in range(1, ids.shape[1]):
             ids[:, place] = self._logits(ids, read)[:, place - 1].argmax(-1)
-            if bool((ids[:, 1 : place + 1] == END).any(1).all()):
-                break
         return ids[:, 1:]
 
 
