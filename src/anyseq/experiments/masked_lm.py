@@ -35,8 +35,7 @@ _SIZES = {
     ),
     "small": MaskedCell("", 800, 16, 3e-3, warm_up=80),
     "medium": MaskedCell(
-        "", 3000, 32, 1e-3, warm_up=200, dim=128, depth=6, vocab=2048,
-        characters=4_000_000, test_rows=2048,
+        "", 2200, 32, 2e-3, warm_up=200, dim=96, characters=4_000_000, test_rows=2048
     ),
     "paper": MaskedCell(
         "", 1_000_000, 256, 1e-4, warm_up=10_000, weight_decay=0.01, tokens=512, dim=768,
