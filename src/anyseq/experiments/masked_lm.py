@@ -33,7 +33,7 @@ _SIZES = {
         "", 12, 4, 3e-3, tokens=16, dim=16, heads=2, depth=2, vocab=300,
         characters=50_000, test_rows=16,
     ),
-    "small": MaskedCell("", 800, 16, 3e-3, warm_up=80),
+    "small": MaskedCell("", 800, 32, 3e-3, warm_up=80, tokens=32, vocab=512),
     "medium": MaskedCell(
         "", 2200, 32, 2e-3, warm_up=200, dim=96, characters=4_000_000, test_rows=2048
     ),
