@@ -30,9 +30,7 @@ from anyseq.experiments.tokens import TokenTask
 _SIZES = {
     "tiny": EncoderCell("", 12, 4, 3e-3, tokens=16, dim=16, heads=2, depth=2, vocab=300),
     "small": EncoderCell("", 400, 32, 3e-3, warm_up=40, tokens=32, depth=3),
-    "medium": EncoderCell(
-        "", 2000, 64, 1e-3, warm_up=100, tokens=48, dim=128, depth=4, vocab=4096
-    ),
+    "medium": EncoderCell("", 1000, 32, 2e-3, warm_up=100, tokens=48, dim=96, vocab=2048),
     "paper": EncoderCell(
         "", 1_000_000, 256, 1e-4, warm_up=10_000, weight_decay=0.01, tokens=128, dim=768,
         depth=12, heads=12, vocab=30_522, dropout=0.1,
@@ -41,7 +39,7 @@ _SIZES = {
 _TUNING: Mapping[str, Mapping[str, Any]] = {
     "tiny": {"rate": 1e-3},
     "small": {"steps": 300, "rate": 1e-3, "warm_up": 30},
-    "medium": {"steps": 1000, "rate": 3e-4},
+    "medium": {"steps": 600, "rate": 5e-4, "warm_up": 40},
     "paper": {"steps": 12_000, "batch": 32, "rate": 3e-5, "warm_up": 1_200},
 }
 _LEVELS = {"tiny": (0.45,), "small": (0.5,), "medium": (0.5, 0.6), "paper": (0.5, 0.65, 0.75)}

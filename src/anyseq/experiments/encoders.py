@@ -15,11 +15,14 @@ from anyseq.experiments.peer import TorchPeer
 from anyseq.experiments.sparse import DENSE, patterns
 from anyseq.experiments.subwords import MASK, OWN, PAD
 from anyseq.experiments.tokens import IGNORED, TokenModel
+from anyseq.nn import BilinearProjection, SeparableConv
 
 MIXERS = {"attention": "attention", "bproj": "bilinear", "sepconv": "conv", "average": "average"}
 """Paper A's names, and ours."""
 
-_CHOSEN, _HIDDEN, _RANDOM = 0.15, 0.8, 0.1  # BERT's
+# BERT's
+_CHOSEN, _HIDDEN, _RANDOM = 0.15, 0.8, 0.1
+_START = 0.02  # the standard deviation of weights at the start
 
 
 @dataclass(frozen=True)
@@ -47,8 +50,16 @@ def mixers(cell: EncoderCell) -> list[str]:
 
 
 def encoder(cell: EncoderCell, classes: int | None = None) -> nn.Module:
-    """Absolute positions; tokens are named in the vocabulary, unless `classes` is given."""
-    return TokenModel(**_shape(cell), classes=classes, mixers=mixers(cell), dropout=cell.dropout)
+    """Absolute positions; tokens are named in the vocabulary, unless `classes` is given.
+
+    Convolutions and projections start as BERT's weights do: with larger ones what they mix drowns
+    the tokens themselves, and a bilinear projection does not learn.
+    """
+    model = TokenModel(**_shape(cell), classes=classes, mixers=mixers(cell), dropout=cell.dropout)
+    for block in model.body.blocks:
+        if isinstance(block.mixer, BilinearProjection | SeparableConv):
+            nn.init.normal_(block.mixer.token_weight, std=_START)
+    return model
 
 
 def torch_encoder(cell: EncoderCell, classes: int | None = None) -> nn.Module | None:

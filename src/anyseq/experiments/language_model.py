@@ -50,8 +50,8 @@ _SIZES = {
     ),
     "small": LanguageCell("", 500, 16, 3e-3, warm_up=50),
     "medium": LanguageCell(
-        "", 1000, 16, 2e-3, warm_up=100, tokens=128, dim=128, depth=3, vocab=2048,
-        characters=4_000_000, test_rows=512,
+        "", 1200, 16, 2e-3, warm_up=100, tokens=128, dim=96, depth=3, characters=4_000_000,
+        test_rows=512,
     ),
     "paper": LanguageCell(  # paper B's
         "", 500_000, 256, 5e-4, warm_up=10_000, tokens=256, dim=512, depth=12, heads=8,

@@ -33,10 +33,9 @@ _SIZES = {
         "", 12, 4, 3e-3, tokens=16, dim=16, heads=2, depth=2, vocab=300,
         characters=50_000, test_rows=16,
     ),
-    "small": MaskedCell("", 800, 16, 3e-3, warm_up=80),
+    "small": MaskedCell("", 800, 32, 3e-3, warm_up=80, tokens=32, vocab=512),
     "medium": MaskedCell(
-        "", 3000, 32, 1e-3, warm_up=200, dim=128, depth=6, vocab=2048,
-        characters=4_000_000, test_rows=2048,
+        "", 2200, 32, 2e-3, warm_up=200, dim=96, characters=4_000_000, test_rows=2048
     ),
     "paper": MaskedCell(
         "", 1_000_000, 256, 1e-4, warm_up=10_000, weight_decay=0.01, tokens=512, dim=768,
