@@ -178,6 +178,16 @@ def test_hybrids_begin_with_convolutions() -> None:
     assert mixers(replace(cell, mixer="bproj")) == ["bilinear"] * 4
 
 
+@pytest.mark.parametrize("mixer", ["bproj", "sepconv"])
+def test_what_is_mixed_does_not_drown_the_tokens(mixer: str) -> None:
+    torch.manual_seed(0)
+    model = encoder(EncoderCell("", 1, 1, 1.0, mixer=mixer))
+    found = [value for name, value in model.state_dict().items() if "token_weight" in name]
+    assert len(found) == 4
+    for weight in found:
+        assert float(weight.std()) == pytest.approx(0.02, rel=0.1)
+
+
 @pytest.mark.parametrize("cell", Classification().grid("tiny")[::2], ids=lambda cell: cell.setting)
 def test_padding_is_not_seen(cell: EncoderCell) -> None:
     model = encoder(cell)

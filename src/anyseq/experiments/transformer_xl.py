@@ -34,8 +34,9 @@ class DistanceScores(AttentionPosition):
         relative = self.to_keys(waves).view(keys, heads, size).permute(1, 2, 0)
         # column c has the distance keys-1-c. Query i wants it at key i + first - distance: moved
         # by n-1-i to the left, which is what reading rows of keys+1 numbers as rows of keys does
-        scores: torch.Tensor = ((q + self.shift) * scale) @ relative
-        return pad(scores, (1, 0)).flatten(-2)[..., n:].unflatten(-1, (n, keys))
+        scores = ((q + self.shift) * scale) @ relative
+        moved: torch.Tensor = pad(scores, (1, 0)).flatten(-2)[..., n:].unflatten(-1, (n, keys))
+        return moved
 
 
 def xl_attention(dim: int, heads: int, dropout: float = 0.0) -> Attention:
