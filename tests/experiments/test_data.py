@@ -68,6 +68,13 @@ def test_text_that_is_no_corpus(tmp_path: Path) -> None:
         corpus(Data(tmp_path), 1000)
 
 
+def test_a_folder_of_folders(tmp_path: Path) -> None:
+    (tmp_path / "inner").mkdir()
+    assert Data(tmp_path).within("inner") == Data(tmp_path / "inner")
+    assert Data(tmp_path).within("other") == Data(tmp_path)
+    assert Data().within("inner") == Data()
+
+
 def test_generated_graphs_are_graphs() -> None:
     found = graphs(Data(), 40)
     assert [len(part.y) for part in (found.train, found.valid, found.test)] == [40, 10, 10]

@@ -69,7 +69,8 @@ def test_padding_changes_nothing(gain: bool) -> None:
 
 
 def test_a_layer_by_hand() -> None:
-    """One head pair: bias and gain by distance, degree at the input, virtual node first."""
+    """One head: bias by distance and pair, gain by distance, degree at the input, virtual node
+    first."""
     net = aq.nn.GraphTransformer(
         4, 1, 1, types=3, furthest=2, degrees=1, gain=True, norm="none", dtype=torch.float64
     )
@@ -83,11 +84,13 @@ def test_a_layer_by_hand() -> None:
     feedforward = net.get_submodule("blocks.0.feedforward")
     assert isinstance(mixer, aq.nn.Attention)
     assert net.gain is not None
+    known = random(1, 1, 3, 3)
     scores = mixer.q_proj(x) @ mixer.k_proj(x).T / 2 + net.bias[0][label]
+    scores[1:, 1:] += known[0, 0]
     mixed = (scores.softmax(-1) * net.gain[0][label]) @ mixer.v_proj(x)
     x = x + mixed @ mixer.o_proj.weight.T
     x = x + feedforward(x)
-    out = net(kinds, path)
+    out = net(kinds, path, pair_bias=known)
     torch.testing.assert_close(out.graph[0], x[0], rtol=0, atol=1e-12)
     torch.testing.assert_close(out.nodes[0], x[1:], rtol=0, atol=1e-12)
 

@@ -32,6 +32,12 @@ class Data:
         if self.folder is not None and not self.folder.is_dir():
             raise FileProblem(f"--data {self.folder} is not a folder")
 
+    def within(self, name: str) -> Data:
+        """The data of the folder's own folder of that name, if it has one; otherwise the same."""
+        if self.folder is not None and (self.folder / name).is_dir():
+            return Data(self.folder / name)
+        return self
+
     def read(self, file: str, sha256: str) -> bytes:
         """The content of a file in the folder, decompressed."""
         if self.folder is None:

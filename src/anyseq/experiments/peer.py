@@ -32,6 +32,7 @@ class TorchPeer(nn.Module):
         *,
         vocab: int,
         classes: int | None = None,
+        causal: bool = False,
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
@@ -46,15 +47,17 @@ class TorchPeer(nn.Module):
         )
         masks = [design.cycle[layer % len(design.cycle)].mask(n) for layer in range(depth)]
         for layer, mask in enumerate(masks):
+            mask = mask.tril() if causal else mask
             self.register_buffer(f"hidden_{layer}", None if mask.all() else ~mask)
         self.norm = nn.LayerNorm(dim, dtype=dtype)
         self.head = None if classes is None else nn.Linear(dim, classes, dtype=dtype)
 
-    def forward(self, ids: torch.Tensor) -> torch.Tensor:
-        """(batch, tokens) -> (batch, tokens, classes)."""
-        x = self.embedding(ids) + self.position
+    def forward(self, ids: torch.Tensor, key_mask: torch.Tensor | None = None) -> torch.Tensor:
+        """(batch, tokens) -> (batch, tokens, classes); key_mask as in `TokenModel`."""
+        x, padding = self.embedding(ids) + self.position, None if key_mask is None else ~key_mask
         for index, layer in enumerate(self.layers):
-            x = layer(x, src_mask=getattr(self, f"hidden_{index}"))
+            hidden = getattr(self, f"hidden_{index}")
+            x = layer(x, src_mask=hidden, src_key_padding_mask=padding)
         x = self.norm(x)
         logits: torch.Tensor = (
             linear(x, self.embedding.weight) if self.head is None else self.head(x)

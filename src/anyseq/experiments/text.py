@@ -30,8 +30,9 @@ class Corpus(NamedTuple):
 
 
 def corpus(data: Data, characters: int) -> Corpus:
-    """The text in the folder of the data, by the files that it has; without a folder, so many
-    characters of the standard library's source."""
+    """The text in the folder of the data, or in its folder "wikitext2", by the files that it has;
+    without a folder, so many characters of the standard library's source."""
+    data = data.within("wikitext2")
     if data.folder is None:
         return _split("Python's standard library", standard_library_text(characters))
     if (data.folder / "train.txt.gz").exists():

@@ -29,13 +29,18 @@ POSITIONS: Mapping[str, Position] = {
 class TokenTask(Task):
     """Batches have "input", ids (rows, tokens), and "target", classes (rows, tokens) or IGNORED."""
 
+    def logits(self, model: nn.Module, batch: Batch) -> torch.Tensor:
+        """What the model says, (rows, tokens, classes)."""
+        said: torch.Tensor = model(batch["input"])
+        return said
+
     def loss(self, model: nn.Module, batch: Batch) -> Ratio:
         """The cross entropy over the tokens that count."""
-        return self._cross_entropy(model(batch["input"]), batch["target"])
+        return self._cross_entropy(self.logits(model, batch), batch["target"])
 
     def scores(self, model: nn.Module, batch: Batch) -> Mapping[str, Ratio]:
         """loss, and accuracy: the share of the tokens that count whose likeliest class is right."""
-        logits, target = model(batch["input"]), batch["target"]
+        logits, target = self.logits(model, batch), batch["target"]
         right = (logits.argmax(-1) == target).sum()
         loss = self._cross_entropy(logits, target)
         return {"accuracy": Ratio(right.to(loss.total), loss.items), "loss": loss}
@@ -73,9 +78,11 @@ class TokenModel(nn.Module):
         self.norm = nn.LayerNorm(dim, dtype=dtype)
         self.head = None if classes is None else nn.Linear(dim, classes, dtype=dtype)
 
-    def forward(self, ids: torch.Tensor) -> torch.Tensor:
-        """(batch, tokens) -> (batch, tokens, classes)."""
-        x = self.norm(self.body(self.embedding(ids)))
+    def forward(self, ids: torch.Tensor, key_mask: torch.Tensor | None = None) -> torch.Tensor:
+        """(batch, tokens) -> (batch, tokens, classes).
+
+        key_mask: (batch, tokens) bool, False for padding, which no token sees."""
+        x = self.norm(self.body(self.embedding(ids), key_mask=key_mask))
         logits: torch.Tensor = (
             linear(x, self.embedding.weight) if self.head is None else self.head(x)
         )

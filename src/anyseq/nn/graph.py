@@ -106,13 +106,20 @@ class GraphTransformer(nn.Module):
         )
 
     def forward(
-        self, nodes: torch.Tensor, graph: torch.Tensor, node_mask: torch.Tensor | None = None
+        self,
+        nodes: torch.Tensor,
+        graph: torch.Tensor,
+        node_mask: torch.Tensor | None = None,
+        *,
+        pair_bias: torch.Tensor | None = None,
     ) -> GraphOutput:
         """nodes: (batch, nodes, features), or types (batch, nodes).
 
         graph: the adjacency (batch, nodes, nodes), bool, or what `shortest_paths` made of it with
             the same `furthest`: find them once when training.
         node_mask: (batch, nodes) bool, False for padding, which nobody sees.
+        pair_bias: (batch, heads, nodes, nodes), added to B: what else is known of a pair of nodes,
+            such as the edges between them.
         """
         distance = self._distances(nodes, graph, node_mask)
         real = distance.new_ones(distance.shape[:2], dtype=torch.bool)
@@ -120,12 +127,16 @@ class GraphTransformer(nn.Module):
         neighbours = ((distance == 1) & real[:, None, :]).sum(-1).clamp(max=self.degrees)
         x = self._embedded(nodes) + self.degree[neighbours]
         x = torch.cat([self.virtual.expand(len(x), 1, -1), x], dim=1)
-        key_mask = torch.cat([real.new_ones(len(x), 1), real], dim=1)
         label = pad(distance + 1, (1, 0, 1, 0), value=0)
-        bias = self.bias[:, label].transpose(0, 1)
-        gain = None if self.gain is None else self.gain[:, label].transpose(0, 1)
+        bias = self.bias[:, label].transpose(0, 1).contiguous()
+        if pair_bias is not None:
+            bias = bias + pad(pair_bias, (1, 0, 1, 0))
+        if node_mask is not None:  # here, so that it is done once for all layers
+            seen = pad(node_mask, (1, 0), value=True)
+            bias = bias.masked_fill(~seen[:, None, None, :], -torch.inf)
+        gain = None if self.gain is None else self.gain[:, label].transpose(0, 1).contiguous()
         for block in self.blocks:
-            x = block(x, key_mask=key_mask, bias=bias, gain=gain)
+            x = block(x, bias=bias, gain=gain)
         return GraphOutput(graph=x[:, 0], nodes=x[:, 1:])
 
     def _embedded(self, nodes: torch.Tensor) -> torch.Tensor:

@@ -16,8 +16,9 @@ def refusal(call: Call) -> str | None:
     return None
 
 
-def attention(call: Call) -> tuple[torch.Tensor, torch.Tensor]:
-    """(out (B, H, N, E), lse (B, H, N)); lse is the log-sum-exp of the masked scores."""
+def attention(call: Call) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """(out (B, H, N, E), lse (B, H, N)); lse is the log-sum-exp of the masked scores, None unless
+    it is asked for: it costs as much as the softmax."""
     k, v = (side.repeat_interleave(call.groups, dim=1) for side in (call.k, call.v))
     indices = call.indices()
     scores = call.q @ k.transpose(-1, -2) * call.scale
@@ -35,7 +36,7 @@ def attention(call: Call) -> tuple[torch.Tensor, torch.Tensor]:
     if call.weight_mod is not None:
         weights = call.weight_mod(weights, *indices)
     weights = dropout(weights, call.dropout_p)
-    return weights.to(v.dtype) @ v, _log_sum_exp(scores)
+    return weights.to(v.dtype) @ v, _log_sum_exp(scores) if call.return_lse else None
 
 
 def _log_sum_exp(scores: torch.Tensor) -> torch.Tensor:

@@ -22,8 +22,8 @@ def refusal(call: Call) -> str | None:
     return None
 
 
-def attention(call: Call) -> tuple[torch.Tensor, torch.Tensor]:
-    """(out (B, H, N, E), lse (B, H, N))."""
+def attention(call: Call) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """(out (B, H, N, E), lse (B, H, N) if it is asked for)."""
     if call.plain_softmax:
         return run_tiles(call, whole_rows=True)
     queries = call.q.shape[2]
@@ -37,10 +37,10 @@ def attention(call: Call) -> tuple[torch.Tensor, torch.Tensor]:
         for first in range(0, queries, height)
     ]
     out, lse = zip(*parts, strict=True)
-    return torch.cat(out, dim=2), torch.cat(lse, dim=2)
+    return torch.cat(out, dim=2), torch.cat(lse, dim=2) if call.return_lse else None
 
 
-def _rows(call: Call, first: int, last: int) -> tuple[torch.Tensor, torch.Tensor]:
+def _rows(call: Call, first: int, last: int) -> tuple[torch.Tensor, torch.Tensor | None]:
     """The formula for the queries first, ..., last - 1."""
 
     def cut(term: Term | None) -> Term | None:

@@ -62,7 +62,7 @@ def differentiable_gradients(
     wanted += [gain] if wants_gain and gain is not None else []
     out, lse = reference.attention(call)
     outputs, gradients = [out], [out_gradient]
-    if lse_gradient is not None:
+    if lse is not None and lse_gradient is not None:
         # A row that sees nothing has lse = -inf, whatever the inputs.
         outputs.append(lse.masked_fill(lse == -torch.inf, 0.0))
         gradients.append(lse_gradient)

@@ -1,0 +1,91 @@
+"""Encoders that fill in hidden tokens, as BERT does: paper A's ways to mix tokens, paper B's
+patterns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+from anyseq.design import Design
+from anyseq.experiments.experiment import Batch, Cell
+from anyseq.experiments.peer import TorchPeer
+from anyseq.experiments.sparse import DENSE, patterns
+from anyseq.experiments.subwords import MASK, OWN, PAD
+from anyseq.experiments.tokens import IGNORED, TokenModel
+from anyseq.nn import BilinearProjection, SeparableConv
+
+MIXERS = {"attention": "attention", "bproj": "bilinear", "sepconv": "conv", "average": "average"}
+"""Paper A's names, and ours."""
+
+# BERT's
+_CHOSEN, _HIDDEN, _RANDOM = 0.15, 0.8, 0.1
+_START = 0.02  # the standard deviation of weights at the start
+
+
+@dataclass(frozen=True)
+class EncoderCell(Cell):
+    """mixer: a key of `MIXERS`, or "hybrid-k": the first k layers are separable convolutions, the
+    others attention. pattern, sparsity: of attention, as in `sparse.patterns`."""
+
+    mixer: str = "attention"
+    pattern: str = DENSE
+    sparsity: float = 0.0
+    tokens: int = 64
+    dim: int = 64
+    depth: int = 4
+    heads: int = 4
+    vocab: int = 1024
+    dropout: float = 0.0
+
+
+def mixers(cell: EncoderCell) -> list[str]:
+    """The mixer of each layer."""
+    if cell.mixer in MIXERS:
+        return [MIXERS[cell.mixer]] * cell.depth
+    replaced = int(cell.mixer.removeprefix("hybrid-"))
+    return ["conv"] * replaced + ["attention"] * (cell.depth - replaced)
+
+
+def encoder(cell: EncoderCell, classes: int | None = None) -> nn.Module:
+    """Absolute positions; tokens are named in the vocabulary, unless `classes` is given.
+
+    Convolutions and projections start as BERT's weights do: with larger ones what they mix drowns
+    the tokens themselves, and a bilinear projection does not learn.
+    """
+    model = TokenModel(**_shape(cell), classes=classes, mixers=mixers(cell), dropout=cell.dropout)
+    for block in model.body.blocks:
+        if isinstance(block.mixer, BilinearProjection | SeparableConv):
+            nn.init.normal_(block.mixer.token_weight, std=_START)
+    return model
+
+
+def torch_encoder(cell: EncoderCell, classes: int | None = None) -> nn.Module | None:
+    """The same of torch's own parts, if it is all attention."""
+    return TorchPeer(**_shape(cell), classes=classes) if cell.mixer == "attention" else None
+
+
+def _shape(cell: EncoderCell) -> dict[str, Any]:
+    layers = patterns(cell.pattern, cell.tokens, cell.sparsity)
+    return {
+        "design": Design(cell.tokens, patterns=layers),
+        "dim": cell.dim,
+        "depth": cell.depth,
+        "heads": cell.heads,
+        "vocab": cell.vocab,
+    }
+
+
+def masked(ids: torch.Tensor, vocab: int, rng: torch.Generator) -> Batch:
+    """Of 15 % of the tokens, which are the targets, 80 % are hidden, 10 % replaced by any, and
+    10 % left as they are. Padding is not chosen."""
+    chosen = (torch.rand(ids.shape, generator=rng) < _CHOSEN) & (ids != PAD)
+    fate = torch.rand(ids.shape, generator=rng)
+    anything = torch.randint(OWN, vocab, ids.shape, generator=rng)
+    shown = torch.where(fate < _HIDDEN, MASK, torch.where(fate < _HIDDEN + _RANDOM, anything, ids))
+    return {
+        "input": torch.where(chosen, shown, ids),
+        "target": torch.where(chosen, ids, IGNORED),
+    }

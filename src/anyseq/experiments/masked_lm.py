@@ -1,0 +1,106 @@
+"""Paper A, masked language models: what may take the place of attention."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import torch
+from torch import nn
+
+from anyseq.base import generator
+from anyseq.experiments.claims import beats, is_no_worse, judged
+from anyseq.experiments.data import Data
+from anyseq.experiments.encoders import MIXERS, EncoderCell, encoder, masked, torch_encoder
+from anyseq.experiments.experiment import Batch, Experiment, Judgement, Metric
+from anyseq.experiments.reading import Reading, in_batches, reading
+from anyseq.experiments.table import Table
+from anyseq.experiments.tokens import TokenTask
+
+
+@dataclass(frozen=True)
+class MaskedCell(EncoderCell):
+    """characters: of the training text, at most; test_rows: sequences that are measured, at
+    most."""
+
+    characters: int = 1_000_000
+    test_rows: int = 512
+
+
+_SIZES = {
+    "tiny": MaskedCell(
+        "", 12, 4, 3e-3, tokens=16, dim=16, heads=2, depth=2, vocab=300,
+        characters=50_000, test_rows=16,
+    ),
+    "small": MaskedCell("", 800, 32, 3e-3, warm_up=80, tokens=32, vocab=512),
+    "medium": MaskedCell(
+        "", 2200, 32, 2e-3, warm_up=200, dim=96, characters=4_000_000, test_rows=2048
+    ),
+    "paper": MaskedCell(
+        "", 1_000_000, 256, 1e-4, warm_up=10_000, weight_decay=0.01, tokens=512, dim=768,
+        depth=12, heads=12, vocab=30_522, dropout=0.1, characters=12_000_000, test_rows=10_000,
+    ),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class FillIn(TokenTask):
+    """Name the tokens that are hidden."""
+
+    text: Reading
+    tokens: int
+    vocab: int
+    rows: int
+
+    def batch(self, size: int, rng: torch.Generator) -> Batch:
+        return masked(self.text.draw(size, self.tokens, rng), self.vocab, rng)
+
+    def held_out(self) -> Sequence[Batch]:
+        ids = self.text.test_rows(self.rows, self.tokens, self.tokens)
+        return in_batches(masked(ids, self.vocab, generator(2**31)))
+
+
+class MaskedLM(Experiment[MaskedCell]):
+    """Encoders of one mixer, and hybrids whose first k layers are separable convolutions."""
+
+    name, paper, metric = "masked-lm", "A", Metric("accuracy", higher_is_better=True)
+    claim = (
+        "Bilinear projection and separable convolution fill in clearly more hidden tokens than "
+        "averaging and fewer than attention; replacing the first one or two attention layers by "
+        "convolutions does no harm, replacing more does."
+    )
+    note = "The paper's numbers are recalled, not verified."
+    published: ClassVar[Mapping[str, float]] = {
+        "attention": 0.63,
+        "bproj": 0.59,
+        "sepconv": 0.60,
+        "average": 0.28,
+    }
+
+    def grid(self, scale: str) -> Sequence[MaskedCell]:
+        hybrids = [f"hybrid-{replaced}" for replaced in range(1, _SIZES[scale].depth)]
+        return [replace(_SIZES[scale], setting=name, mixer=name) for name in (*MIXERS, *hybrids)]
+
+    def task(self, cell: MaskedCell, data: Data) -> FillIn:
+        text = reading(data, cell.characters, cell.vocab)
+        return FillIn(text, cell.tokens, cell.vocab, cell.test_rows)
+
+    def model(self, cell: MaskedCell) -> nn.Module:
+        return encoder(cell)
+
+    def peer(self, cell: MaskedCell) -> nn.Module | None:
+        return torch_encoder(cell)
+
+    def judge(self, table: Table) -> Judgement:
+        all_but_one = f"hybrid-{_SIZES[table.scale].depth - 1}"
+        order = [
+            ("bproj", "average"),
+            ("sepconv", "average"),
+            ("attention", "bproj"),
+            ("attention", "sepconv"),
+            ("attention", all_but_one),
+        ]
+        claims = [beats(table, self.metric, better, worse) for better, worse in order]
+        claims.append(is_no_worse(table, self.metric, "hybrid-1", "attention"))
+        return judged(table, claims)
