@@ -96,11 +96,27 @@ def test_dropout_acts_in_training_only() -> None:
     assert torch.equal(layer(x), layer(x))
 
 
+@pytest.mark.parametrize("prob_map", ["softmax", "sparsemax", "entmax15", "hardmax", "topk(2)"])
+def test_a_sink_is_a_key_without_a_value(prob_map: str) -> None:
+    """Against one more token, of which the others see only its score, and whose value is 0."""
+    layer = aq.nn.Attention(8, heads=2, sinks=True, prob_map=prob_map, dtype=torch.float64)
+    assert layer.sink is not None
+    with torch.no_grad():
+        layer.sink.copy_(torch.tensor([0.3, -0.2]))
+    x = random(1, 5, 8)
+    q, k, v = (part(x).view(1, 5, 2, 4).transpose(1, 2)
+               for part in (layer.q_proj, layer.k_proj, layer.v_proj))  # fmt: skip
+    scores = torch.cat(
+        [q @ k.transpose(2, 3) / 2, layer.sink.view(1, 2, 1, 1).expand(1, 2, 5, 1)], 3
+    )
+    beside = torch.cat([v, torch.zeros(1, 2, 1, 4, dtype=torch.float64)], 2)
+    wanted = (layer.prob_map(scores) @ beside).transpose(1, 2).reshape(1, 5, 8)
+    assert torch.allclose(layer(x), layer.o_proj(wanted), rtol=0, atol=1e-12)
+
+
 def test_bad_arguments_are_named() -> None:
     with pytest.raises(InvalidArgument, match="kv_heads=3: expected a divisor of heads=4"):
         aq.nn.Attention(8, heads=4, kv_heads=3)
-    with pytest.raises(InvalidArgument, match=r"sinks=True with prob_map=Sparsemax\(\)"):
-        aq.nn.Attention(8, sinks=True, prob_map="sparsemax")
     with pytest.raises(InvalidArgument, match=r"dropout=1.0: expected a number in \[0, 1\)"):
         aq.nn.Attention(8, dropout=1.0)
     with pytest.raises(InvalidArgument, match="key_mask of dtype"):

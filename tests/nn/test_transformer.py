@@ -257,10 +257,6 @@ def test_ids_outside_the_vocabulary_are_refused(ids: list[list[int]]) -> None:
             "SeparableConv has causal=False, the Transformer has causal=True",
         ),
         (
-            lambda: model(aq.Design(4, sinks=True, prob_map="hardmax")),
-            r"sinks=True with prob_map=Hardmax\(\)",
-        ),
-        (
             lambda: model(aq.Design(4))(random(1, 5, 8)),
             "x has 5 tokens, the design has tokens=4",
         ),

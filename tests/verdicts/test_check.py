@@ -263,3 +263,19 @@ def test_second_opinions_may_need_many_heads(design: aq.Design) -> None:
     certificate = aq.check(design).certificate
     assert certificate is not None
     assert certificate.verify()
+
+
+@pytest.mark.parametrize(
+    "design",
+    [
+        aq.Design(2, position=aq.T5Bias(), sinks=True),
+        aq.Design(3, position=aq.URPE(aq.T5Bias()), bos=True),
+        aq.Design(64, aq.Causal(), aq.RelativeBias(), "sparsemax", sinks=True),
+    ],
+    ids=str,
+)
+def test_certificates_of_wide_tables_and_narrow_maps(design: aq.Design) -> None:
+    """More buckets than offsets; scores so far apart that sparsemax keeps a few keys only."""
+    certificate = aq.check(design, target="causal").certificate
+    assert certificate is not None
+    assert certificate.verify()

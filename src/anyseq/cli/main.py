@@ -41,6 +41,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.stderr.write(f"anyseq: {line}\n")
         sys.exit(2)
     except KeyboardInterrupt as stopped:
-        sys.stderr.write(f"anyseq: {stopped or 'stopped'}\n")
+        sys.stderr.write(f"anyseq: {str(stopped) or 'stopped'}\n")
         sys.exit(130)
     sys.exit(0)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import torch
 
+from anyseq.base import check_new
 from anyseq.cli.terminal import say
 from anyseq.construct import load
 from anyseq.errors import FileProblem, InvalidArgument
@@ -40,8 +41,10 @@ def show(
         raise FileProblem(f"--picture {picture}: expected a name ending in .png, .svg or .pdf")
     if picture is not None and not picture.parent.is_dir():
         raise FileProblem(f"--picture {picture}: {picture.parent} is not a folder")
-    if export is not None and export.suffix not in _FORMATS:
-        raise FileProblem(f"--export {export}: expected a name ending in {', '.join(_FORMATS)}")
+    if export is not None:
+        if export.suffix not in _FORMATS:
+            raise FileProblem(f"--export {export}: expected a name ending in {', '.join(_FORMATS)}")
+        check_new(export, "--export")
     result = load(folder)
     thing = result if input is None else result.explain(_numbers(input, result.size))
     say(repr(thing))

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from anyseq.construct.claim import Claim
-from anyseq.construct.error import combine
+from anyseq.construct.error import combine, proved_status
+from anyseq.construct.kind import ASSUMES, kind_of_function
 from anyseq.construct.needs import plain_attention
-from anyseq.construct.smooth import SHELLS, Smoothness
+from anyseq.construct.smooth import SHELLS, TOLD_BY_BOXES, Smoothness
 from anyseq.construct.verification import Check, Verification, digest
 from anyseq.positions import NoPosition
 
@@ -86,7 +87,26 @@ class Certificate:
             if getattr(claim, name) != value:
                 why = f"result says {name} = {value!r}, the certificate {getattr(claim, name)!r}"
                 return Check("report", False, why)
+        if facts.status != proved_status(error.terms):
+            why = f"result says status = {facts.status!r}, its terms {proved_status(error.terms)!r}"
+            return Check("report", False, why)
+        if (said := tuple(error.assumes)) != (assumed := self._assumed()):
+            return Check("report", False, f"result assumes {said}, the certificate {assumed}")
         return Check("report", True, "result.error is what the certificate claims")
+
+    def _assumed(self) -> tuple[str, ...]:
+        """What of f, from the constants of the claim; which were told box by box, `error` says."""
+        claim, said = self.claim, " ".join(self.result.error.assumes[:1])
+        known = Smoothness(
+            lipschitz=math.inf if claim.lipschitz is None else claim.lipschitz,
+            per_feature=claim.per_feature,
+            modulus=None if claim.modulus is None else lambda distance: distance,
+            curvature=math.inf if claim.curvature is None else claim.curvature,
+        )
+        text = f"f is {known} (given)"
+        kind = kind_of_function(self.result.design, claim.norm)
+        first = said if said.replace(TOLD_BY_BOXES, "") == text else text
+        return (first, *([ASSUMES[kind]] if kind in ASSUMES else []))
 
 
 def claim_of(recipe: Recipe) -> Claim:

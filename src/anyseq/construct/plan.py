@@ -126,7 +126,8 @@ class Plan:
             for recipe in self.recipes
             if recipe.method in BY_NAME_ONLY
         ]
-        return "\n".join([head, *([body] if self.recipes else []), *notes])
+        lines = [textwrap.fill(note, 80, subsequent_indent="  ") for note in notes]
+        return "\n".join([head, *([body] if self.recipes else []), *lines])
 
     __repr__ = __str__
 

@@ -63,7 +63,7 @@ Curvature = float | Local
 
 SHELLS = 64
 _SHELLS = range(1, SHELLS + 1)
-_TOLD = " (less in boxes, as told)"
+TOLD_BY_BOXES = " (less in boxes, as told)"
 
 
 @dataclass(frozen=True)
@@ -95,12 +95,12 @@ class Smoothness:
             numbers = ", ".join(f"{number:g}" for number in self.per_feature)
             parts.append(f"Lipschitz per feature ({numbers}) in the max norm over tokens")
         elif self.lipschitz < math.inf:
-            told = _TOLD if self.local_lipschitz else ""
+            told = TOLD_BY_BOXES if self.local_lipschitz else ""
             parts.append(f"{self.lipschitz:g}-Lipschitz in the max norm{told}")
         if self.modulus is not None:
             parts.append("of the given modulus of continuity in the max norm")
         if self.curvature < math.inf:
-            told = _TOLD if self.local_curvature else ""
+            told = TOLD_BY_BOXES if self.local_curvature else ""
             parts.append(f"of curvature at most {self.curvature:g}{told}")
         return " and ".join(parts)
 

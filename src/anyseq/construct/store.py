@@ -13,6 +13,7 @@ from anyseq.construct.certificate import Certificate
 from anyseq.construct.error import NORMS, ErrorReport, Term
 from anyseq.construct.fused import Fused, fused_from
 from anyseq.construct.memory import restore
+from anyseq.construct.needs import plain_attention
 from anyseq.construct.result import Approximation, Facts
 from anyseq.construct.stages import check_stages, stages_from
 from anyseq.design import Design
@@ -130,8 +131,10 @@ def _check_table(
         raise InvalidArgument(
             f"fused form of {facts['fused']['steps']} steps, step {facts['step']}"
         )
+    # a design without positions may find them out, unless all tokens see all alike
     positions = not isinstance(design.position, NoPosition)
-    if facts["fused"].get("positions", positions) is not positions:
+    told = facts["fused"].get("positions", positions)
+    if told is not positions and (positions or plain_attention(design)):
         raise InvalidArgument("fused form and design differ on positions")
 
 

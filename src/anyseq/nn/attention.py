@@ -14,6 +14,7 @@ from anyseq.base import at_least_one, finite
 from anyseq.errors import InvalidArgument
 from anyseq.nn.attention_position import AttentionPosition, attention_position
 from anyseq.nn.cache import LayerCache
+from anyseq.nn.sinks import BesideSink
 from anyseq.ops import attention, prepare
 from anyseq.patterns import PatternLike
 from anyseq.positions import NoPosition, Place, Position, Toeplitz
@@ -103,11 +104,6 @@ class Attention(nn.Module):
         prepare(pattern, backend)
         self.prob_map, self.scale, self.backend = resolve_prob_map(prob_map), scale, backend
         self.dropout = check_dropout(dropout)
-        if sinks and not isinstance(self.prob_map, Softmax):
-            raise InvalidArgument(
-                f"sinks=True with prob_map={self.prob_map!r}: a sink is a score in the sum that "
-                "softmax divides by; expected prob_map='softmax', or sinks=False"
-            )
         inner, inner_kv = heads * head_dim, self.kv_heads * head_dim
         self.q_proj = nn.Linear(dim, inner, bias=query_bias, dtype=dtype, device=device)
         self.k_proj = nn.Linear(dim, inner_kv, bias=False, dtype=dtype, device=device)
@@ -161,7 +157,6 @@ class Attention(nn.Module):
             key_mask=key_mask,
             bias=_only_one("bias", bias, self.position.bias(q, scale, k.shape[2], first)),
             gain=_only_one("gain", gain, self.position.gain()),
-            prob_map=self.prob_map,
             scale=scale,
             is_causal=self.causal,
             enable_gqa=self.kv_heads != self.heads,
@@ -170,7 +165,9 @@ class Attention(nn.Module):
             backend=self.backend,
         )
         if self.sink is None:
-            mixed = mix()
+            mixed = mix(prob_map=self.prob_map)
+        elif not isinstance(self.prob_map, Softmax):
+            mixed = mix(prob_map=BesideSink(self.prob_map, self.sink))
         else:
             mixed, lse = mix(return_lse=True)
             # the sum that softmax divides by becomes e^lse + e^sink

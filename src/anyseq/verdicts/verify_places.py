@@ -48,6 +48,10 @@ def _told_apart_by(heads: int, design: Design, layers: int) -> bool:
                 # ALiBi's slopes lie between 2^-8 and 1, and contents can make up for any distance
                 slope = 8 * torch.rand((), generator=rng, dtype=torch.float64)
                 slope = 2.0 ** -(slope.round() if ties else slope)  # powers of two tie exactly
+                if isinstance(design.probability, Sparsemax | Entmax15):
+                    # far apart few keys have weight, close together all of them
+                    closeness = 0.5 ** int(torch.randint(8, (), generator=rng))
+                    score, level = score * closeness, level * closeness
                 if slopes:
                     reach = 1 if ties else torch.randint(1, size + 1, (), generator=rng)
                     level = level * slope * reach
@@ -165,7 +169,8 @@ def _labels(design: Design, size: int) -> tuple[torch.Tensor, torch.Tensor]:
         bias = offset + size
     else:
         bias = base.label(offset) if hasattr(base, "label") else plain
-        bias = bias - bias.min()
+        if not isinstance(base, ALiBi):  # whose labels are distances; others only need to differ
+            bias = torch.unique(bias, return_inverse=True)[1]
     gain = bias if isinstance(base, Shaw) else plain
     return bias, (offset + size if isinstance(design.position, URPE) else gain)
 

@@ -258,7 +258,6 @@ def test_a_deeper_design_waits() -> None:
         (aq.Design(4, aq.Blocks(2), aq.Rotary()), 0.9, "never reaches"),
         (aq.Design(3, position=aq.ALiBi()), 0.9, "in L^p"),
         (aq.Design(4, position=aq.RelativeBias()), 0.01, "over 2^"),
-        (aq.Design(2, bos=True, sinks=True, prob_map="sparsemax"), 0.9, "have sinks with softmax"),
     ],
 )
 def test_what_it_refuses(design: aq.Design, tol: float, why: str) -> None:
@@ -272,3 +271,18 @@ def test_bits_and_measures_are_those_of_float64() -> None:
         assert result.facts.id_bits <= 53
         assert 0 < result.error.exceptional < 1
         assert math.isfinite(result.error.lower)
+
+
+def test_what_found_its_positions_out_can_be_loaded(tmp_path: Path) -> None:
+    """A causal mask tells positions apart although the design has none."""
+    design = aq.Design(2, aq.Causal(), aq.NoPosition())
+    result = aq.approximate(
+        lambda x: x.cumsum(1) / 2, design, features=1, tol=0.6, norm="lp", lipschitz=1.0,
+        method="boltzmann",
+    )  # fmt: skip
+    result.save(tmp_path / "causal")
+    again = aq.load(tmp_path / "causal")
+    x = torch.rand(8, 2, 1, dtype=torch.float64)
+    assert torch.equal(again(x), result(x))
+    assert again.certificate is not None
+    assert again.certificate.verify()

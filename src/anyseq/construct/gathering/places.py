@@ -172,9 +172,12 @@ def _random_layer(
             layer.k_weight[0, rows, feature] = scale * draw_scores(heads.size, ties=ties)
             layer.v_weight[0, rows, feature] = draw(heads.size)
         layer.o_weight[0, room.number_at, rows] = draw(heads.size)
+        if layer.sink is not None:
+            layer.sink[0, head] = scale * float(draw(1))
+            if ties:  # with a key at some distance
+                unit, most = (1.0, 2) if slopes is None else (slopes[head], heads.vertices)
+                layer.sink[0, head] = unit * int(torch.randint(-most, most + 1, (), generator=rng))
     for name, table in layer.inside.items():
         scores = name.endswith(("base.table", "keys")) or name == "table"
         table.copy_(draw_scores(*table.shape) if scores else draw(*table.shape))
-    if layer.sink is not None:
-        layer.sink.copy_(draw(*layer.sink.shape))
     return layer

@@ -74,8 +74,6 @@ def _check(ask: Ask) -> str:
         raise CannotApproximate(
             f"it needs a continuous probability map: softmax, sparsemax or entmax15, not {name}"
         )
-    if design.sinks and not isinstance(design.probability, Softmax):
-        raise CannotApproximate(f"blocks have sinks with softmax, not with {name}")
     if isinstance(base_of(design.position), Sinusoidal):
         raise CannotApproximate("it needs an input that nothing is added to but what it learns")
     kind = kind_of_function(design, LP)

@@ -17,7 +17,6 @@ from anyseq.design import Design
 from anyseq.errors import CannotApproximate
 from anyseq.nn import AttentionLayers
 from anyseq.positions import NoPosition
-from anyseq.probability import Softmax
 
 
 def averaging_layer(design: Design, norm: str) -> int:
@@ -25,14 +24,12 @@ def averaging_layer(design: Design, norm: str) -> int:
     for f that commute with permutations."""
     from anyseq.verdicts import check  # slow to load
 
-    name = design.probability.name
-    if design.sinks and not isinstance(design.probability, Softmax):
-        raise CannotApproximate(f"blocks have sinks with softmax, not with {name}")
     if design.tokens == 1 and isinstance(design.position, NoPosition):  # every f commutes
         return 0
     if kind_of_function(design, norm) != "equivariant":
         raise CannotApproximate(
-            "it serves f that commute with permutations: take position=NoPosition()"
+            "it serves designs that are for f that commute with permutations, such as dense "
+            "attention with position=NoPosition()"
         )
     proof = check(design, norm=SUP, target="equivariant").certificate
     if proof is None or proof.full_layer is None:
