@@ -34,7 +34,9 @@ its cosines. These are orthogonal: with w_k = Π_i (2 - [k_i=0]) Parseval says t
 mean of f², at most B², and that Σ w_k λ_k F_k², λ_k = Σ_i 4 sin²(πk_i/(2m)), is the mean of all
 squared differences of neighbouring nodes, at most D ω(1/m)². So, by Cauchy and Schwarz,
 
-    Σ_(k≠0) |a_k| <= √(Σ_(k≠0) w_k ρ_k²) B,   √(Σ_(k≠0) w_k ρ_k²/λ_k) √D ω(1/m).
+    Σ_(k≠0) |a_k| <= √(Σ_(k≠0) w_k ρ_k²) B,   √(Σ_(k≠0) w_k ρ_k²/λ_k) √D ω(1/m),
+
+ρ_k = Π_i ρ_(k_i); and so for the sum of |a_k| (Σ_i k_i)^2, with (Σ_i k_i)^4 under both roots.
 """
 
 from __future__ import annotations
@@ -50,17 +52,18 @@ from anyseq.construct.smooth import Bound, Smoothness
 from anyseq.errors import CannotApproximate
 
 
-def kernel(degree: int) -> torch.Tensor:
-    """ρ_0 = 1, ρ_1, ..., ρ_N."""
+def kernel(degree: int, most: int | None = None) -> torch.Tensor:
+    """ρ_0 = 1, ρ_1, ..., ρ_N, or up to ρ_most."""
     angle = torch.arange(1, degree + 2, dtype=torch.float64) * (math.pi / (degree + 2))
     c = angle.sin()
     c = c / c.norm()
-    return torch.stack([c[: degree + 1 - k] @ c[k:] for k in range(degree + 1)])
+    last = degree if most is None else min(most, degree)
+    return torch.stack([c[: degree + 1 - k] @ c[k:] for k in range(last + 1)])
 
 
 def distance(degree: int) -> float:
     """σ, the root of the mean of |x - v|² along an axis."""
-    rho = [*kernel(degree).tolist(), 0.0]
+    rho = [*kernel(degree, 2).tolist(), 0.0]
     one, two = (1 - rho[1]) / 2, (3 - 4 * rho[1] + rho[2]) / 8
     return math.sqrt(4 * one + (math.pi**2 - 4) * two) / math.pi
 
@@ -90,15 +93,17 @@ class Ridges:
     degree: int
     steps: int
 
-    def amplitude(self, known: Smoothness, bound: float) -> float:
-        """A bound for Σ_(k≠0) |a_k|, |f| <= bound."""
+    def amplitude(self, known: Smoothness, bound: float, power: int = 0) -> float:
+        """A bound for Σ_(k≠0) |a_k| (Σ_i k_i)^power, |f| <= bound."""
         nodes, rho = self.degree + 1, kernel(self.degree)
         k = torch.arange(nodes, dtype=torch.float64)
         weight, stiff = torch.ones(1, dtype=torch.float64), torch.zeros(1, dtype=torch.float64)
+        sums, along = stiff, torch.where(k > 0, 2.0, 1.0) * rho**2
         for _ in range(self.axes):
-            along = torch.where(k > 0, 2.0, 1.0) * rho**2
             weight = (weight[:, None] * along).flatten()
+            sums = (sums[:, None] + k).flatten()
             stiff = (stiff[:, None] + 4 * (k * math.pi / (2 * nodes)).sin() ** 2).flatten()
+        weight = weight * sums ** (2 * power)
         most = math.sqrt(float(weight[1:].sum())) * bound
         if known.continuous:
             rises = math.sqrt(float((weight[1:] / stiff[1:]).sum()) * self.axes)
