@@ -157,7 +157,14 @@ class CellTable:
 _KINDS: dict[str, type[Fused]] = {
     form.kind: form
     for form in (
-        KuhnTable, HatTable, RidgeTable, CellTable, Quantised, ShiftedGrids, SoftTable, FittedNet
+        KuhnTable,
+        HatTable,
+        RidgeTable,
+        CellTable,
+        Quantised,
+        ShiftedGrids,
+        SoftTable,
+        FittedNet,
     )
 }
 

@@ -9,6 +9,7 @@ import torch
 
 from anyseq.base import power_of_two_at_least
 from anyseq.construct.ridges import Ridges
+from anyseq.errors import InvalidArgument
 
 _BATCH = 1 << 22  # numbers looked up at a time
 
@@ -59,6 +60,19 @@ class RidgeTable:
             first=ridges.first,
         )
 
+    def __post_init__(self) -> None:
+        count, rest = len(self.low), tuple(self.constant.shape)
+        expected = {
+            "values": (len(self.values), *rest),
+            "knots": (len(self.knots), *rest),
+            "directions": (count, self.directions.shape[-1]),
+            **dict.fromkeys(("low", "rate", "pieces", "first"), (count,)),
+        }
+        for name, shape in expected.items():
+            found = tuple(getattr(self, name).shape)
+            if found != shape or len(rest) != 2:
+                raise InvalidArgument(f"tensor {name!r} has shape {found}, expected {shape}")
+
     def covers(self, x: torch.Tensor) -> torch.Tensor:
         return ((x >= 0) & (x <= 1)).flatten(1).all(1)
 
@@ -75,7 +89,8 @@ class RidgeTable:
         row = self.first + piece.long()
         flat = self.knots.flatten(1)
         found = flat[row] + share * (flat[row + 1] - flat[row])
-        return self.constant + found.sum(1).unflatten(1, tuple(self.constant.shape))
+        by_token: torch.Tensor = found.sum(1).unflatten(1, tuple(self.constant.shape))
+        return self.constant + by_token
 
     def tensors(self) -> dict[str, torch.Tensor]:
         return {

@@ -47,6 +47,7 @@ from functools import cached_property
 
 import torch
 
+from anyseq.base import UNIT_ROUNDOFF
 from anyseq.construct.lattice import lattice
 from anyseq.construct.smooth import Bound, Smoothness
 from anyseq.errors import CannotApproximate
@@ -62,9 +63,10 @@ def kernel(degree: int, most: int | None = None) -> torch.Tensor:
 
 
 def distance(degree: int) -> float:
-    """σ, the root of the mean of |x - v|² along an axis."""
+    """σ, the root of the mean of |x - v|² along an axis, rounded up: ρ_1 = cos(π/(N+2))."""
     rho = [*kernel(degree, 2).tolist(), 0.0]
-    one, two = (1 - rho[1]) / 2, (3 - 4 * rho[1] + rho[2]) / 8
+    one = math.sin(math.pi / (2 * degree + 4)) ** 2
+    two = (3 - 4 * rho[1] + rho[2]) / 8 + (degree + 8) * UNIT_ROUNDOFF
     return math.sqrt(4 * one + (math.pi**2 - 4) * two) / math.pi
 
 
@@ -108,7 +110,7 @@ class Ridges:
         if known.continuous:
             rises = math.sqrt(float((weight[1:] / stiff[1:]).sum()) * self.axes)
             most = min(most, rises * known.change(1 / nodes))
-        return most
+        return most * (1 + 2.0**-30)  # sums of up to 2^21 numbers round
 
     @property
     def error(self) -> float:
@@ -164,7 +166,7 @@ class Ridges:
         row = torch.repeat_interleave(torch.arange(len(self.first)), self.pieces + 1)
         parts = (self.steps * self.harmonics)[row]  # of a unit of u
         place = torch.arange(len(row)) - self.first[row] + self.low[row] * parts
-        several = 2.0 ** ((self.directions != 0).sum(1) - 1)
+        several = 2.0 ** ((self.directions != 0).sum(1).double() - 1)
         flat = a.reshape(count**self.axes, -1)
         stride = torch.tensor([count ** (self.axes - 1 - axis) for axis in range(self.axes)])
         phi = torch.zeros(len(row), flat.shape[1], dtype=torch.float64)
@@ -174,5 +176,5 @@ class Ridges:
             share = torch.where(has[:, None], flat[number] / several[:, None], 0.0)
             on = has[row]
             turn = g * place[on] % (2 * parts[on])
-            phi[on] += (turn * (math.pi / parts[on])).cos()[:, None] * share[row[on]]
+            phi[on] += (turn * (math.pi / parts[on].double())).cos()[:, None] * share[row[on]]
         return flat[0].reshape(rest), phi.reshape(-1, *rest)

@@ -117,9 +117,7 @@ def places(design: Design, features: int, first_free: int, wanted: str) -> Known
     return Known(heads, space, forms, torch.zeros_like(forms), 0.0, told, vectors)
 
 
-def _waves(
-    base: Sinusoidal, heads: Heads, features: int, first_free: int, wanted: str
-) -> Known:
+def _waves(base: Sinusoidal, heads: Heads, features: int, first_free: int, wanted: str) -> Known:
     design, vertices = heads.design, heads.vertices
     first = first_free + first_free % 2
     space = Space(

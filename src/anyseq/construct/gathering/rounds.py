@@ -20,6 +20,7 @@ s 2^(a+1).
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import torch
 
@@ -63,12 +64,10 @@ def find_places_quickly(
     return vectors
 
 
-def _colours(
-    found: Round, old: list[int], position_at: int, number_at: int
-) -> tuple[Units, float]:
+def _colours(found: Round, old: list[int], position_at: int, number_at: int) -> tuple[Units, float]:
     """The half of one round, and c."""
     ends = found.classes.ends
-    gaps = [(low[1], high[0]) for low, high in zip(ends, ends[1:], strict=False)]
+    gaps = [(low[1], high[0]) for low, high in pairwise(ends)]
     scale = power_of_two_at_least(4 / min(high - low for low, high in gaps))
     size = max(abs(end) for pair in ends for end in pair) + sum(map(abs, found.form.values()))
     whole = power_of_two_at_least(16 * size)

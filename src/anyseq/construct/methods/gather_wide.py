@@ -25,7 +25,7 @@ from anyseq.construct.fused_ridges import RidgeTable, knot_unit
 from anyseq.construct.gathering import Direct, gather_directly
 from anyseq.construct.lattice import lattice, strides
 from anyseq.construct.methods.gather import NAME
-from anyseq.construct.ridges import Ridges, kernel_error
+from anyseq.construct.ridges import Ridges, distance, kernel_error
 from anyseq.construct.stages import Reading, Stage
 from anyseq.construct.target import Target
 from anyseq.construct.wide_layer import reach, shut, units, wide_layer
@@ -120,6 +120,11 @@ class WideRecipe:
     @property
     def cells(self) -> int:
         return int((self.degree + 1) ** self.ask.axes)
+
+    @property
+    def distances(self) -> tuple[float, ...]:
+        """Where a modulus of continuity is used."""
+        return min(distance(self.degree) * math.sqrt(self.ask.axes), 1.0), 1 / (self.degree + 1)
 
     @cached_property
     def ridges(self) -> Ridges:
