@@ -29,7 +29,7 @@ def weights(x: torch.Tensor, degree: int) -> torch.Tensor:
     waves = torch.exp(1j * torch.arange(degree + 1) * apart[..., None])
     on_circle = (waves @ c).abs() ** 2 / (2 * nodes)
     folded = on_circle[..., :nodes] + on_circle[..., nodes:].flip(-1)
-    together = folded[:, 0]
+    together: torch.Tensor = folded[:, 0]
     for axis in range(1, x.shape[1]):
         together = (together[:, :, None] * folded[:, axis, None]).flatten(1)
     return together

@@ -20,7 +20,7 @@ from anyseq.design import Design
 from anyseq.errors import CannotApproximate
 from anyseq.positions import Absolute, Sinusoidal
 
-_GOOD = 2.0**-28  # places that are further off are not told apart by more than rounding
+_WORST = 2.0**-20  # places that are further off are not told apart by more than rounding
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,8 @@ def places(design: Design, features: int, first_free: int, wanted: str) -> Known
     """Places that are told, or as they will be once they have been found out."""
     base = base_of(design.position)
     told = isinstance(base, Absolute | Sinusoidal)
-    heads = Heads.of(design, features, tells=not told)
+    tellers = 0 if told else max(8, 6 * design.size)  # a round is to tell all that it can
+    heads = Heads.of(design, features, tellers)
     vertices = heads.vertices
     if isinstance(base, Sinusoidal):
         return _waves(base, heads, features, first_free, wanted)
@@ -118,19 +119,6 @@ def places(design: Design, features: int, first_free: int, wanted: str) -> Known
 
 
 def _waves(base: Sinusoidal, heads: Heads, features: int, first_free: int, wanted: str) -> Known:
-    """In wider networks the waves of neighbouring features differ less, and forms are smaller."""
-    for spare in (0, 4, 12, 28):
-        known = _waves_in(base, heads, features, first_free, wanted, spare * heads.vertices)
-        if known.off <= _GOOD:
-            return known
-    raise CannotApproximate(
-        f"the waves of {base} do not tell {heads.vertices} positions apart by more than rounding"
-    )
-
-
-def _waves_in(
-    base: Sinusoidal, heads: Heads, features: int, first_free: int, wanted: str, spare: int
-) -> Known:
     design, vertices = heads.design, heads.vertices
     space = Space(
         tokens=design.tokens,
@@ -139,7 +127,7 @@ def _waves_in(
         places=2 * vertices,
         hops=len(schedule(design, wanted, 0)),
         period=heads.period,
-        spare=spare,
+        spare=0,
     )
     waves = base.table(torch.arange(vertices, dtype=torch.float64), space.width)
     part = slice(space.places_at, space.slots_at)
@@ -150,5 +138,9 @@ def _waves_in(
     # what float64 makes of a form, in any order of summation, besides
     rounds = (space.width + 4) * UNIT_ROUNDOFF * float(forms.abs().sum(1).max())
     off = (space.hops + 1) * (4 * vertices * (apart + rounds) + 16 * UNIT_ROUNDOFF)
+    if off > _WORST:
+        raise CannotApproximate(
+            f"the waves of {base} do not tell {vertices} positions apart by more than rounding"
+        )
     bos = {"bos": torch.zeros(space.width, dtype=torch.float64)} if design.bos else {}
     return Known(heads, space, forms, waves, off, True, bos)
