@@ -83,6 +83,11 @@ def test_several_features(position: aq.Position) -> None:
     check_gathered(design, "all", features=3)
 
 
+def test_a_first_token_that_sees_nothing() -> None:
+    mask = torch.tensor([[False, False], [True, True]])
+    check_gathered(aq.Design(2, mask, aq.URPE(), "sparsemax"), "causal", features=2)
+
+
 def test_waves_that_are_too_slow_are_refused() -> None:
     with pytest.raises(CannotApproximate, match="do not tell 3 positions apart"):
         gather_directly(aq.Design(3, position=aq.Sinusoidal(1e300)), 2, 2, "all")

@@ -38,6 +38,8 @@ def test_every_design_is_served_at_the_depth_that_check_asks_for(design: aq.Desi
     assert isinstance(result.fused, RidgeTable)
     assert len(result.model) == result.design.depth
     check_built(result, wanted or "")
+    assert result.certificate is not None
+    assert result.certificate.verify()
 
 
 @pytest.mark.parametrize(

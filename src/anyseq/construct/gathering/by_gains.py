@@ -5,7 +5,8 @@ each offset r (and each pattern of the layer), with gain 1 at r and 0 elsewhere:
 x_(i-r) by it, w > 0 if it sees i-r, and w from a constant feature. Let v_i be the vector of these
 constants, over all heads. They are linearly independent: token i sees token 0, i places before it,
 and no token before i sees anything so far before it. So there are forms p_i with p_i(v_j) = [i=j];
-the output weights of the layer compute them.
+the output weights of the layer compute them. If the first token sees nothing, v_0 = 0 and p_0 = 0;
+it is known by all other forms being 0, and to token i the others are those with 1 - p_i = 1.
 """
 
 from __future__ import annotations
@@ -33,11 +34,11 @@ def sees_wanted(design: Design, wanted: str) -> bool:
         seen = seen | part.mask(design.size)[design.bos :, design.bos :]
     if wanted == "causal":
         seen = seen | ~torch.ones_like(seen).tril()
-    # without the sight of itself the first token would have no weight at all
-    return bool(seen.all()) and _all_independent(design)
+    return bool(seen.all()) and _told_apart(design)
 
 
-def _all_independent(design: Design) -> bool:
+def _told_apart(design: Design) -> bool:
+    """Whether the v_i are independent, but for one that may be 0."""
     rows = []
     for token in range(design.bos, design.size):
         row = torch.zeros(2 * design.size - 1, len(design.cycle[0].heads()), dtype=torch.float64)
@@ -45,7 +46,9 @@ def _all_independent(design: Design) -> bool:
             for key in pattern.mask(design.size)[token].nonzero().flatten().tolist():
                 row[token - key + design.size - 1, part] = 1.0
         rows.append(row.flatten())
-    return int(torch.linalg.matrix_rank(torch.stack(rows))) == design.tokens
+    shown = torch.stack(rows)
+    blind = int((~shown.any(1)).sum())
+    return blind <= 1 and int(torch.linalg.matrix_rank(shown)) == design.tokens - blind
 
 
 def gather_by_gains(
@@ -87,13 +90,14 @@ def gather_by_gains(
     forms = torch.linalg.pinv(shown).T  # (tokens, heads)
     ones = [heads.rows(head).start + features for head in range(count)]
     layer.o_weight[0, places_at : places_at + tokens, ones] = forms
-    apart = float((shown @ forms.T - torch.eye(tokens, dtype=torch.float64)).abs().max())
+    sighted = shown.any(1)
+    apart = float((shown @ forms.T - sighted.double().diag()).abs().max())
     rounds = (2 * width + 64) * UNIT_ROUNDOFF * float(forms.abs().sum(1).max())
     off = 2 * tokens * (apart + rounds)
     readers = tuple(
         Reader(
             slots=_slots(shown[i], i, tokens, features, parts, vertices, shares_at),
-            others=_others(i, tokens, places_at, width),
+            others=_others(i, sighted, first_free, places_at, width),
             before=torch.zeros(width, dtype=torch.float64),
         )
         for i in range(tokens)
@@ -142,8 +146,13 @@ def _slots(
     return tuple(slots)
 
 
-def _others(i: int, tokens: int, places_at: int, width: int) -> torch.Tensor:
-    form = torch.zeros(width, dtype=torch.float64)
+def _others(
+    i: int, sighted: torch.Tensor, constant_at: int, places_at: int, width: int
+) -> torch.Tensor:
+    form, tokens = torch.zeros(width, dtype=torch.float64), len(sighted)
+    if bool(sighted[i]) and not bool(sighted.all()):
+        form[constant_at], form[places_at + i] = 1.0, -1.0
+        return form
     form[places_at : places_at + tokens] = 1.0
     form[places_at + i] = 0.0
     return form
