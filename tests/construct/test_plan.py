@@ -85,6 +85,7 @@ def test_padding_is_shown() -> None:
         (aq.Design(2, bos=True), {}, "designs with bos=False"),
         (aq.Design(2, final_norm="rmsnorm"), {}, "designs with final_norm=None"),
         (aq.Design(2, depth=7), {}, "580 layers; the design has depth=7"),
+        (aq.Design(2, depth=1), {"tol": 1e-3}, "and in one wide layer it needs cosines of degree"),
         (aq.Design(2, position=aq.NoPosition()), {}, "gather: it needs a design that gathers"),
         (aq.Design(2, position=aq.NoPosition()), {"tol": 1e-3}, "yun: it needs δ <= 2^-"),
     ],

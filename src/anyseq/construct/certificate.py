@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from anyseq.construct.claim import Claim
 from anyseq.construct.error import combine, proved_status
 from anyseq.construct.kind import ASSUMES, kind_of_function
+from anyseq.construct.methods.gather_wide import WideRecipe
 from anyseq.construct.needs import plain_attention
 from anyseq.construct.smooth import SHELLS, TOLD_BY_BOXES, Smoothness
 from anyseq.construct.verification import Check, Verification, digest
@@ -126,16 +127,18 @@ def claim_of(recipe: Recipe) -> Claim:
         bound=ask.bound,
         lipschitz=known.lipschitz if known.lipschitz < math.inf else None,
         per_feature=known.per_feature,
-        modulus=_recorded(known, step),
+        modulus=_recorded(known, step, recipe.distances if isinstance(recipe, WideRecipe) else ()),
         curvature=known.curvature if known.curvature < math.inf else None,
         terms=tuple((term.name, term.on, term.value) for term in recipe.terms),
         upper=combine(recipe.terms, ask.norm, ask.p),
     )
 
 
-def _recorded(known: Smoothness, step: float) -> tuple[tuple[float, float], ...] | None:
-    """ω at all distances δ k/(2K), k = 1..2K: those of centres and of nodes."""
+def _recorded(
+    known: Smoothness, step: float, further: tuple[float, ...]
+) -> tuple[tuple[float, float], ...] | None:
+    """ω at all distances δ k/(2K), k = 1..2K: those of centres and of nodes; and further ones."""
     if known.modulus is None:
         return None
-    distances = [step * shell / (2 * SHELLS) for shell in range(1, 2 * SHELLS + 1)]
+    distances = [step * shell / (2 * SHELLS) for shell in range(1, 2 * SHELLS + 1)] + [*further]
     return tuple((distance, known.change(distance)) for distance in distances)

@@ -14,6 +14,7 @@ import torch
 from anyseq.base import power_of_two_at_least
 from anyseq.construct.fused_adaptive import HatTable
 from anyseq.construct.fused_cells import Quantised, ShiftedGrids
+from anyseq.construct.fused_ridges import RidgeTable
 from anyseq.construct.fused_soft import SoftTable
 from anyseq.construct.lattice import strides
 from anyseq.construct.relu_net import FittedNet
@@ -155,7 +156,16 @@ class CellTable:
 
 _KINDS: dict[str, type[Fused]] = {
     form.kind: form
-    for form in (KuhnTable, HatTable, CellTable, Quantised, ShiftedGrids, SoftTable, FittedNet)
+    for form in (
+        KuhnTable,
+        HatTable,
+        RidgeTable,
+        CellTable,
+        Quantised,
+        ShiftedGrids,
+        SoftTable,
+        FittedNet,
+    )
 }
 
 

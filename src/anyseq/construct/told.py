@@ -16,6 +16,7 @@ from anyseq.base import EXACT_BITS
 from anyseq.construct.contextual import Contextual
 from anyseq.construct.fused import CellTable, Fused, KuhnTable, scale_of
 from anyseq.construct.fused_adaptive import HatTable
+from anyseq.construct.fused_ridges import RidgeTable
 from anyseq.construct.lattice import strides
 from anyseq.construct.stages import WHOLE
 
@@ -84,6 +85,16 @@ def _hats(fused: HatTable, x: torch.Tensor) -> Told:
     )
     y = fused(x[None])[0]
     return _interpolated(x, y, y.flatten().expand(len(x), -1), note, nodes)
+
+
+@told.register
+def _ridges(fused: RidgeTable, x: torch.Tensor) -> Told:
+    y = fused(x[None])[0]
+    note = (
+        f"{len(fused.low):,} ridges with {int((fused.pieces - 1).sum()):,} kinks, around the mean "
+        "of f"
+    )
+    return Told(expected={"ridges": y, "idle": y}, notes={"ridges": (note,)})
 
 
 def _interpolated(

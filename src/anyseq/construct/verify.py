@@ -18,6 +18,7 @@ from anyseq.construct.verify_cells import cells_network
 from anyseq.construct.verify_front import Front, read_front, readable, run_front
 from anyseq.construct.verify_hats import boxes_error, hats_network
 from anyseq.construct.verify_kuhn import Grid, kuhn_network
+from anyseq.construct.verify_ridges import States, ridges_error, ridges_network, sampled_states
 from anyseq.construct.verify_runs import cells_run, outputs_agree, places_run
 from anyseq.construct.verify_terms import Disagreement, Skipped, terms_add_up, terms_hold
 from anyseq.nn import Stack
@@ -48,7 +49,9 @@ def verify(
         looks.at("network", looks.runs if by_cells else looks.unread)
         looks.at("error", lambda: terms_add_up(claim))
         return Verification(tuple(looks.checks))
-    if claim.method == "gather":
+    if claim.method == "gather" and "knots" in table:
+        good = looks.at("front", looks.states) and looks.at("network", looks.ridges)
+    elif claim.method == "gather":
         good = looks.at("front", looks.front) and looks.at("network", looks.interpolates)
     elif claim.method == "yun":
         places = "" if claim.dense else "places"
@@ -73,6 +76,7 @@ class _Looks:
         self.checks: list[Check] = []
         self.measured: dict[str, float] = {}
         self._gathered: tuple[Grid, Front] | None = None
+        self._states: States | None = None
 
     def at(self, name: str, look: Callable[[], str]) -> bool:
         """Whether the look found nothing wrong."""
@@ -111,6 +115,15 @@ class _Looks:
         text, self.measured = look(self.claim, self.network, self.net, self.table, *self._gathered)
         return text
 
+    def states(self) -> str:
+        self._states = sampled_states(self.claim, self.network, self.net)
+        return self._states.text
+
+    def ridges(self) -> str:
+        assert self._states is not None
+        text, self.measured = ridges_network(self.claim, self.net, self.table, self._states)
+        return text
+
     @property
     def _adaptive(self) -> bool:
         """Whether hats have several sizes."""
@@ -121,6 +134,8 @@ class _Looks:
         if self._adaptive:
             interpolation = boxes_error(claim, table, measured["rounding"])
             measured = measured | {"interpolation": interpolation}
+        if self._states is not None:
+            measured = measured | ridges_error(claim, table, measured)
         return terms_hold(claim, table, measured)
 
     def cells(self, order: Sequence[int] | None) -> str:
@@ -134,6 +149,8 @@ class _Looks:
         return text
 
     def balls(self) -> str:
+        if self._states is not None:
+            raise Skipped("balls do not run through one wide layer")
         if not self.claim.dense or "constant" in self.net:
             raise Skipped("balls run through dense softmax attention with absolute positions only")
         size = self.network.shape.head_dim

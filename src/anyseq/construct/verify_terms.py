@@ -31,10 +31,11 @@ def terms_hold(
 
     measured: what only the network says: "rounding" of one entry, and for cells "ramps" and
     "repeats", the measures of the exceptional sets, and "reach", the largest |T|; or the
-    "interpolation" of an adaptive grid, where values and constants were looked at with it.
+    "interpolation" of an adaptive grid, or "kernel" and "ridges" of one wide layer, where values
+    and constants were looked at with it.
     """
     _check_numbers(claim)
-    if "interpolation" not in measured:
+    if not measured.keys() & {"interpolation", "kernel"}:
         values = table["values"].numpy()
         if float(np.abs(values).max()) > claim.bound * (1 + 2.0**-40) + measured["rounding"]:
             raise Disagreement(
@@ -45,7 +46,10 @@ def terms_hold(
             _values_fit_constants(claim, values, 2 * measured["rounding"])
     entries = claim.tokens * claim.out_features
     factor = entries ** (1 / claim.p) if claim.norm == "lp" else 1.0
-    if claim.method == "gather":
+    if "kernel" in measured:
+        names = ("kernel", "ridges", "rounding")
+        derived = {(name, "cube"): measured[name] * factor for name in names}
+    elif claim.method == "gather":
         interpolation = measured.get("interpolation")
         interpolation = _interpolation(claim) if interpolation is None else interpolation
         derived = {

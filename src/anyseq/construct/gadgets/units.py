@@ -21,6 +21,9 @@ class Units:
     def __init__(self) -> None:
         self._units: list[tuple[Form, float, Form]] = []
 
+    def __len__(self) -> int:
+        return len(self._units)
+
     def add(self, read: Form, write: Form, bias: float = 0.0) -> None:
         """h = ReLU(Σ read·z + bias), and z += write·h."""
         self._units.append((read, bias, write))

@@ -7,9 +7,9 @@ from anyseq.nn import AttentionLayers, FeedForwardLayers, Layers
 
 
 class Blocks:
-    """Runs of layers, all of one width, with at most `hidden` ReLUs."""
+    """Runs of layers, all of one width, with at most `hidden` ReLUs; with any number if None."""
 
-    def __init__(self, width: int, hidden: int) -> None:
+    def __init__(self, width: int, hidden: int | None) -> None:
         self.width, self.hidden = width, hidden
         self.runs: list[Layers] = []
 
@@ -22,15 +22,18 @@ class Blocks:
 
     def think(self, units: Units) -> None:
         """Feed-forward halves."""
-        self.runs.append(Layers(feedforward=units.layers(self.hidden, self.width)))
+        self.runs.append(Layers(feedforward=self._layers(units)))
 
     def attend(self, attention: AttentionLayers, units: Units) -> None:
         """A block with attention, and what its feed-forward half does; if that is too much for one
         half, further blocks go on with it."""
-        layers = units.layers(self.hidden, self.width)
+        layers = self._layers(units)
         self.runs.append(Layers(attention=attention, feedforward=_rows(layers, 0, 1)))
         if len(layers.up_bias) > 1:
             self.runs.append(Layers(feedforward=_rows(layers, 1, None)))
+
+    def _layers(self, units: Units) -> FeedForwardLayers:
+        return units.layers(len(units) if self.hidden is None else self.hidden, self.width)
 
 
 def _rows(layers: FeedForwardLayers, first: int, last: int | None) -> FeedForwardLayers:

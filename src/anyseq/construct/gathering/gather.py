@@ -28,6 +28,8 @@ from anyseq.positions import Absolute, Place, Sinusoidal
 SLOT_ROUNDING = 4 * UNIT_ROUNDOFF
 """How far slots may be off with sinusoidal positions or gains; else they are exact."""
 
+_TELLERS = 8  # heads that tell positions apart, for each pattern of a layer
+
 
 @dataclass(frozen=True)
 class Gathering:
@@ -84,7 +86,7 @@ def gather(design: Design, room: Room, wanted: str) -> Gathering:
         if gather_by_offsets(heads, blocks, room):
             vectors = _vectors(design, heads, room, offset_gain(heads))
             return Gathering(heads, tuple(blocks.runs), vectors)
-    heads = Heads.of(design, room.features, tells=not told)
+    heads = Heads.of(design, room.features, 0 if told else _TELLERS)
     if wanted == "all" and sees_all(design) is not None:
         all_at_once(heads, blocks, room)
         return Gathering(heads, tuple(blocks.runs), _vectors(design, heads, room, None))

@@ -16,7 +16,6 @@ from anyseq.positions import URPE, Position, Rotary
 
 GAIN = "own_gain.table"
 """The gains of one layer among what URPE learns, where layers do not share them."""
-_TELLERS = 8  # heads that tell positions apart, for each pattern of a layer
 
 
 @dataclass(frozen=True)
@@ -34,10 +33,11 @@ class Heads:
     size: int
 
     @classmethod
-    def of(cls, design: Design, features: int, tells: bool) -> Heads:
-        """tells: whether positions must be found out."""
+    def of(cls, design: Design, features: int, tellers: int) -> Heads:
+        """tellers: how many heads tell positions apart, for each pattern of a layer; 0 if positions
+        need not be found out."""
         period = lcm(*(len(pattern.heads()) for pattern in design.cycle))
-        tellers = _TELLERS * period if tells else 0
+        tellers *= period
         size = max(2, features)
         if isinstance(base_of(design.position), Rotary):
             size += size % 2

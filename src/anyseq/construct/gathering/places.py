@@ -74,40 +74,54 @@ def start_colours(design: Design) -> list[int]:
 
 def find_places(heads: Heads, blocks: Blocks, room: Room, gain: torch.Tensor | None) -> None:
     """Rounds, until the colour of every position is its own: feature position_at + position."""
-    design, rng = heads.design, generator(0)
-    colours = start_colours(design)
-    stuck = 0
+    rng = generator(0)
+    colours = start_colours(heads.design)
     while len(set(colours)) < heads.vertices:
-        pattern = design.cycle[len(blocks) % len(design.cycle)]
-        round_ = _best_round(heads, room, gain, pattern, colours, rng, _TRIES)
-        if round_ is None and stuck >= len(design.cycle):
-            round_ = _best_round(heads, room, gain, pattern, colours, rng, _MOST_TRIES)
-        if round_ is None and stuck >= 2 * len(design.cycle):
-            raise CannotApproximate(
-                "no heads were found that tell all positions apart by more than rounding"
-            )
-        if round_ is None:
-            blocks.wait()
-            stuck += 1
-            continue
+        found = next_round(heads, room, gain, colours, blocks, rng)
         steps, finer = into_colours(
-            form=round_.form,
-            numbers=round_.classes.ends,
-            into=[room.position_at + name for name in round_.classes.order],
+            form=found.form,
+            numbers=found.classes.ends,
+            into=[room.position_at + name for name in found.classes.order],
             old=[room.position_at + name for name in sorted(set(colours))],
             number_at=room.number_at,
             steps_at=room.steps_at,
         )
-        blocks.attend(round_.layer, steps)
+        blocks.attend(found.layer, steps)
         blocks.think(finer)
-        colours, stuck = round_.classes.names, 0
+        colours = found.classes.names
 
 
 @dataclass(frozen=True)
-class _Round:
+class Round:
+    """A layer that adds a number to `number_at`, the form that puts it beside the old colours, and
+    the classes of the numbers."""
+
     layer: AttentionLayers
     form: dict[int, float]
     classes: Classes
+
+
+def next_round(
+    heads: Heads,
+    room: Room,
+    gain: torch.Tensor | None,
+    colours: list[int],
+    blocks: Blocks,
+    rng: torch.Generator,
+) -> Round:
+    """A layer that tells more apart than the colours do, once one can: until then blocks wait."""
+    cycle = heads.design.cycle
+    for stuck in range(2 * len(cycle) + 1):
+        pattern = cycle[len(blocks) % len(cycle)]
+        found = _best_round(heads, room, gain, pattern, colours, rng, _TRIES)
+        if found is None and stuck >= len(cycle):
+            found = _best_round(heads, room, gain, pattern, colours, rng, _MOST_TRIES)
+        if found is not None:
+            return found
+        blocks.wait()
+    raise CannotApproximate(
+        "no heads were found that tell all positions apart by more than rounding"
+    )
 
 
 def _best_round(
@@ -118,7 +132,7 @@ def _best_round(
     colours: list[int],
     rng: torch.Generator,
     tries: int,
-) -> _Round | None:
+) -> Round | None:
     """The best of some random layers; None if they tell no more apart than the colours do."""
     known = sorted(set(colours))
     z = torch.zeros(heads.vertices, room.width, dtype=torch.float64)
@@ -132,7 +146,7 @@ def _best_round(
         form = {room.number_at: 1.0}
         form |= {room.position_at + name: span * rank for rank, name in enumerate(known)}
         rank = torch.tensor([known.index(name) for name in colours])
-        rounds.append(_Round(layer, form, Classes.of(seen + span * rank)))
+        rounds.append(Round(layer, form, Classes.of(seen + span * rank)))
     best = max(rounds, key=lambda found: found.classes.quality)
     return best if len(best.classes.order) > len(known) else None
 

@@ -4,6 +4,9 @@ As `anyseq.construct.methods.gather`, but the interpolator adds hats of several 
 of an adaptive grid (`anyseq.construct.leaves`, with the proof). It is taken where it needs fewer
 parameters than the grid that is as fine everywhere. Every token must hold the whole sequence: what
 a causal design leaves in the slots of later tokens may lie in a box of another size.
+
+`recipe` is the whole method's: one wide layer (`anyseq.construct.methods.gather_wide`) is taken if
+the design has a depth, and too small a one for either grid.
 """
 
 from __future__ import annotations
@@ -18,13 +21,13 @@ import torch
 
 from anyseq.base import UNIT_ROUNDOFF, Progress, power_of_two_at_least
 from anyseq.construct import needs
-from anyseq.construct.ask import Ask, Construction
+from anyseq.construct.ask import Ask, Construction, Recipe
 from anyseq.construct.error import SUP, combine
 from anyseq.construct.fused_adaptive import HatTable
 from anyseq.construct.gadgets import Hats, HatWiring, select, tournament
 from anyseq.construct.gathering import least_width
 from anyseq.construct.leaves import Leaves, refine
-from anyseq.construct.methods import gather
+from anyseq.construct.methods import gather, gather_wide
 from anyseq.construct.methods.gather import GatherRecipe
 from anyseq.construct.smooth import Bound
 from anyseq.construct.target import Target
@@ -32,7 +35,29 @@ from anyseq.errors import CannotApproximate
 from anyseq.nn import Layers
 
 
-def recipe(ask: Ask) -> GatherRecipe:
+def recipe(ask: Ask) -> Recipe:
+    """Interpolation, or one wide layer where the design is not deep enough for that."""
+    depth = ask.design.depth
+    try:
+        deep = _interpolating(ask)
+        if depth is None or deep.shape.layers == depth:
+            return deep
+        refusal = CannotApproximate(
+            f"it needs {deep.shape.layers:,} layers; the design has depth={depth}"
+        )
+    except CannotApproximate as problem:
+        if depth is None:
+            raise
+        refusal = problem
+    try:
+        return gather_wide.recipe(ask)
+    except CannotApproximate as problem:
+        if str(problem) == str(refusal):
+            raise
+        raise CannotApproximate(f"{refusal}; and in one wide layer {problem}") from None
+
+
+def _interpolating(ask: Ask) -> GatherRecipe:
     """The cheaper of the even grid and the adaptive one, if f is told box by box."""
     known = ask.smoothness
     if known.local_lipschitz is None and known.local_curvature is None:

@@ -1,0 +1,156 @@
+"""Gathering in as few layers as Theorem 5.1 asks for: nothing but attention in the last of them.
+
+What the last attention half brings is not put in order: `Reader` says, for each token, where it
+finds every x_j, and how it knows its own position; the feed-forward half of that very block reads
+it there. Before the last hop, each half takes what its own block's attention brought: a round of
+positions, or a hop of slots, is one block. In the first hop heads read x itself, which stays where
+it came. What x, slots and stages held before anything was written (waves) is a known number at each
+position, and taken off by whoever reads.
+
+In a hop every pattern of a layer has a stage of its own, so that a token takes a slot by whichever
+of them sees it. Where there are waves a stage cannot be cleared, and the next hop has other ones.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from anyseq.base import ZERO_WEIGHT_GAP, generator, power_of_two_at_least
+from anyseq.construct.gadgets import Units
+from anyseq.construct.gathering.blocks import Blocks
+from anyseq.construct.gathering.by_gains import gather_by_gains, sees_wanted
+from anyseq.construct.gathering.gather import Gathering
+from anyseq.construct.gathering.heads import base_of
+from anyseq.construct.gathering.known import Known, Reader, places
+from anyseq.construct.gathering.rounds import find_places_quickly
+from anyseq.construct.gathering.schedule import Taking, asked_slots, schedule
+from anyseq.design import Design
+from anyseq.nn import AttentionLayers, Layers
+from anyseq.positions import Rotary
+
+
+@dataclass(frozen=True)
+class Direct:
+    """The layers, the last without a feed-forward half; what each token reads after them; how far
+    off that, and what it knows of its place, may be; and the most ReLUs that one of the halves
+    has."""
+
+    gathering: Gathering
+    readers: tuple[Reader, ...]
+    off: float
+    hidden: int
+
+
+def gather_directly(design: Design, features: int, first_free: int, wanted: str) -> Direct:
+    """first_free: the first feature behind input and output."""
+    if sees_wanted(design, wanted):
+        heads, layer, vectors, readers, off = gather_by_gains(design, features, first_free)
+        return Direct(Gathering(heads, (Layers(attention=layer),), vectors), readers, off, 0)
+    known = places(design, features, first_free, wanted)
+    heads, space = known.heads, known.space
+    blocks = Blocks(space.width, None)  # no half is cut
+    gain = heads.shared_gain(generator(0))
+    vectors = {} if gain is None else {"gain": gain}
+    vectors |= known.vectors
+    if not known.told:
+        vectors |= find_places_quickly(heads, blocks, space, gain)
+    readers = _hops(known, blocks, wanted)
+    halves = [run.feedforward.up_bias.shape[1] for run in blocks.runs if run.feedforward]
+    gathering = Gathering(heads, tuple(blocks.runs), vectors)
+    return Direct(gathering, readers, known.off, max(halves, default=0))
+
+
+def _hops(known: Known, blocks: Blocks, wanted: str) -> tuple[Reader, ...]:
+    """Write the hops; what tokens read after the last."""
+    heads, space = known.heads, known.space
+    design, bos = heads.design, heads.design.bos
+    *before, last = schedule(design, wanted, len(blocks))
+    hop = 0
+    for takings in before:
+        if not takings:
+            blocks.wait()
+            continue
+        units = _taken(known, takings, hop)
+        if hop == 0:
+            for token in range(design.tokens):
+                for f in range(space.features):
+                    _take(known, units, token + bos, f, 0.0, space.slot(token, f))
+        if not known.waves.any():
+            units.clear(space.stages(hop))
+        blocks.attend(_hop_layer(known, takings, hop), units)
+        hop += 1
+    blocks.runs.append(Layers(attention=_hop_layer(known, last, hop)))
+    asked = asked_slots(design, wanted)
+    return tuple(_reader(known, token, last, hop, asked[token]) for token in range(design.tokens))
+
+
+def _hop_layer(known: Known, takings: list[Taking], hop: int) -> AttentionLayers:
+    """As `anyseq.construct.gathering.hops`, with twice the gap: places may be off a little."""
+    heads, space = known.heads, known.space
+    layer = heads.blank(space.width)
+    gap = power_of_two_at_least(2 * (ZERO_WEIGHT_GAP + heads.vertices))
+    base = base_of(heads.design.position)
+    for taking in takings:
+        rows = heads.rows(heads.mover(taking.slot, taking.part))
+        queries = torch.zeros(heads.vertices, heads.size, dtype=torch.float64)
+        keys = torch.zeros(heads.vertices, heads.size, dtype=torch.float64)
+        for vertex in range(heads.vertices):
+            queries[vertex, 0] = 2 * gap * taking.source.get(vertex, 0)
+            queries[vertex, 1] = -gap
+            keys[vertex, 0], keys[vertex, 1] = vertex, vertex**2
+            if isinstance(base, Rotary):
+                queries[vertex] = base.turn(queries[vertex][None], -vertex)[0]
+                keys[vertex] = base.turn(keys[vertex][None], -vertex)[0]
+        layer.q_weight[0, rows] = queries.T @ known.forms
+        layer.k_weight[0, rows] = keys.T @ known.forms
+        for f in range(space.features):
+            stage = space.stage(hop, taking.part, taking.slot, f)
+            layer.v_weight[0, rows.start + f, space.start(hop, taking.slot, f)] = 1.0
+            layer.o_weight[0, stage, rows.start + f] = 1.0
+    if layer.sink is not None:
+        layer.sink.fill_(-2 * gap)
+    return layer
+
+
+def _taken(known: Known, takings: list[Taking], hop: int) -> Units:
+    units, space = Units(), known.space
+    for taking in takings:
+        for f in range(space.features):
+            stage = space.stage(hop, taking.part, taking.slot, f)
+            start = space.start(hop, taking.slot, f)
+            for vertex, source in taking.source.items():
+                came = float(known.waves[source, start])
+                _take(known, units, vertex, stage, came, space.slot(taking.slot, f))
+    return units
+
+
+def _take(known: Known, units: Units, vertex: int, at: int, came: float, into: int) -> None:
+    """`into` of this vertex gets what lies `at`, but for what lay there before, and came with it:
+    x - 2 Σ p over all other places is x for this vertex, and not above 0 for others."""
+    shut = -2.0 * (known.forms.sum(0) - known.forms[vertex])
+    read = {f: float(weight) for f, weight in enumerate(shut) if weight}
+    read[at] = read.get(at, 0.0) + 1.0
+    units.add(read, {into: 1.0}, -came - float(known.waves[vertex, at]))
+
+
+def _reader(known: Known, token: int, last: list[Taking], hop: int, asked: set[int]) -> Reader:
+    space, vertex = known.space, token + known.heads.design.bos
+    came = {taking.slot: taking for taking in last if vertex in taking.source}
+
+    def reads(slot: int, f: int) -> tuple[int, float, float] | None:
+        if slot not in asked:
+            return None
+        at, brought = space.slot(slot, f), 0.0
+        if slot == token:
+            at = f
+        elif slot in came:
+            taking = came[slot]
+            at = space.stage(hop, taking.part, slot, f)
+            brought = float(known.waves[taking.source[vertex], space.start(hop, slot, f)])
+        return at, 1.0, -brought - float(known.waves[vertex, at])
+
+    slots = [reads(slot, f) for slot in range(space.tokens) for f in range(space.features)]
+    others = known.forms.sum(0) - known.forms[vertex]
+    return Reader(tuple(slots), others, known.waves[vertex])

@@ -1,0 +1,257 @@
+"""Method "gather" for designs of a small, fixed depth: one wide layer after the last attention.
+
+For every design of a depth for which `anyseq.check` proves Theorem 5.1: as few layers as that asks
+for gather the sequence (`gather_directly`), and the feed-forward half of the last of them is all
+the rest: ridges (`anyseq.construct.ridges`, with the proof), each token its own. If a design
+gathers only what came before each token, f must be causal, and token i has the ridges of tokens up
+to itself.
+
+Error: that of the kernel, that of the ridges, and the rounding of float64; the same bound in L^p.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+
+from anyseq.base import UNIT_ROUNDOFF, Progress
+from anyseq.construct import needs
+from anyseq.construct.ask import Ask, Construction
+from anyseq.construct.error import ROUNDING, Term, combine
+from anyseq.construct.fused_ridges import RidgeTable, knot_unit
+from anyseq.construct.gathering import Direct, gather_directly
+from anyseq.construct.lattice import lattice, strides
+from anyseq.construct.methods.gather import NAME
+from anyseq.construct.ridges import Ridges, distance, kernel_error
+from anyseq.construct.stages import Reading, Stage
+from anyseq.construct.target import Target
+from anyseq.construct.wide_layer import reach, shut, units, wide_layer
+from anyseq.errors import CannotApproximate
+from anyseq.nn import Layers, Stack, StackShape
+
+_MOST_DIRECTIONS = 2**21  # of any length, with signs: beyond the memory for their knots
+_MOST_LOG_STEPS = 20
+_FURTHER = (1.1, 1.2, 1.4)  # times the least degree: fewer knots may make up for it
+
+
+def recipe(ask: Ask) -> WideRecipe:
+    """The degree and the knots with the fewest parameters that meet the tolerance."""
+    needs.feed_forward(ask.design)
+    wanted = needs.gathering(ask.design)
+    first_free = max(ask.features, ask.out_features)
+    front = gather_directly(ask.design, ask.features, first_free, wanted)
+    layers, depth = front.gathering.layers, ask.design.depth
+    if depth is not None and layers > depth:
+        raise CannotApproximate(f"its attention needs {layers} layers; the design has {depth}")
+    least = max(_least_degree(ask), 2**ask.least_log_steps if ask.least_log_steps else 1)
+    found = []
+    for degree in sorted({least + k for k in range(4)} | {math.ceil(least * k) for k in _FURTHER}):
+        if (2 * degree + 1) ** ask.axes > _MOST_DIRECTIONS:
+            break
+        made = _fewest_knots(ask, degree, wanted, front)
+        if made is not None:
+            found.append(made)
+    if not found:
+        raise CannotApproximate(
+            f"it needs cosines of degree {least} or more in {ask.axes} dimensions, over "
+            f"2^{((2 * least + 1) ** ask.axes).bit_length() - 1} directions"
+        )
+    return min(found, key=lambda made: made.shape.parameters)
+
+
+def _least_degree(ask: Ask) -> int:
+    """The least degree whose kernel alone is within the tolerance; its error falls with it."""
+    tokens, features, known = ask.design.tokens, ask.features, ask.smoothness
+
+    def fits(degree: int) -> bool:
+        return kernel_error(known, tokens, features, degree).value * ask.spread < ask.tol
+
+    high = 1
+    while not fits(high):
+        high *= 2
+        if (2 * high + 1) ** ask.axes > 2 ** (ask.axes + 1) * _MOST_DIRECTIONS:
+            return high
+    low = high // 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if fits(middle) else (middle, high)
+    return high
+
+
+def _fewest_knots(ask: Ask, degree: int, wanted: str, front: Direct) -> WideRecipe | None:
+    """The fewest knots that leave something for rounding, which is more for more of them."""
+    kernel = kernel_error(ask.smoothness, ask.design.tokens, ask.features, degree).value
+    left = (ask.tol / ask.spread - kernel) * (1 - 2.0**-10)
+    if left <= 0:
+        return None
+    amplitude = Ridges(ask.axes, degree, 1).amplitude(ask.smoothness, ask.bound)
+    steps = math.pi * math.sqrt(amplitude / (8 * left))
+    log_steps = max(1, ask.least_log_steps, math.ceil(math.log2(max(steps, 1.0))))
+    if log_steps > _MOST_LOG_STEPS:
+        return None
+    made = WideRecipe(ask, log_steps, degree, wanted, front)
+    return made if combine(made.terms, ask.norm, ask.p) <= ask.tol else None
+
+
+@dataclass(frozen=True)
+class WideRecipe:
+    """The network for cosines up to degree N, with 2^log_steps knots to a half-wave."""
+
+    ask: Ask
+    log_steps: int
+    degree: int
+    wanted: str
+    front: Direct
+    method: str = NAME
+    id_bits: None = None
+    exceptional: float = 0.0
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        count = len(self.ridges.directions)
+        return (
+            f"one wide layer: {count:,} ridges of {self.shape.hidden:,} ReLUs in all, for a depth "
+            f"of {self.shape.layers}",
+        )
+
+    @property
+    def cells(self) -> int:
+        return int((self.degree + 1) ** self.ask.axes)
+
+    @property
+    def distances(self) -> tuple[float, ...]:
+        """Where a modulus of continuity is used."""
+        return min(distance(self.degree) * math.sqrt(self.ask.axes), 1.0), 1 / (self.degree + 1)
+
+    @cached_property
+    def ridges(self) -> Ridges:
+        return Ridges(self.ask.axes, self.degree, int(2**self.log_steps))
+
+    @cached_property
+    def _amplitude(self) -> float:
+        return self.ridges.amplitude(self.ask.smoothness, self.ask.bound)
+
+    @property
+    def pointwise(self) -> float:
+        return sum(term.value for term in self.terms) / self.ask.spread
+
+    @cached_property
+    def terms(self) -> tuple[Term, ...]:
+        ask, spread = self.ask, self.ask.spread
+        kernel = kernel_error(ask.smoothness, ask.design.tokens, ask.features, self.degree)
+        ridges = f"(π/q)²/8 Σ|a_k|, Σ|a_k| <= {self._amplitude:.3g}, q = 2^{self.log_steps}"
+        rounding = "float64, worst case over any order of summation"
+        return (
+            Term("kernel", spread * kernel.value, "cube", kernel.why),
+            Term("ridges", spread * self.ridges.error * self._amplitude, "cube", ridges),
+            Term(ROUNDING, spread * self._rounding(), "cube", rounding),
+        )
+
+    def _rounding(self) -> float:
+        """A bound for |computed T - T|, for the blocks and for the look-up; inputs are float64.
+
+        Let A bound Σ|a_k|, all of them, and V the sum of |a_k| (Σ k_i)². The sums for the
+        amplitudes, over N+1 nodes along each axis, of sizes up to 2^D B, are off by `sums`, those
+        of cosines at a knot by (N+24)A; knots are moved to multiples of `unit`, after which the
+        weights at kinks are exact. On a ridge slopes change by at most the second derivative: the
+        weights of harmonic g of κ add up to (πg)²|κ| of its amplitude, |κ| = Σ|κ_i|, and the ReLUs
+        times their weights to (πg|κ|)² of it; slopes and constants of the affine part to 2πg|κ|+2:
+        `weight` in all, with x itself. A pre-activation is a sum of width+1 terms of sizes up to
+        (reach+2)DN together; and it is off by what the reader is off, in x and in the form that
+        shuts others out. A token's own ReLUs are summed in any order, all others are exactly 0. The
+        look-up is no steeper than `weight`, and sums as many products.
+        """
+        ask, degree, axes = self.ask, self.degree, self.ask.axes
+        bound, far = max(ask.bound, 2.0**-960), self.ask.axes * self.degree
+        total = self._amplitude + bound
+        bends = self.ridges.amplitude(ask.smoothness, bound, power=2)
+        unit, count = knot_unit(total, degree), len(self.ridges.first)
+        sums = (2 * (degree + 1)) ** axes * axes * (degree + 8) * bound + (degree + 24) * total
+        knots = float(self.ridges.pieces.sum())
+        weight = (math.pi**2 + 2 * math.pi) * bends + 2 * total + 1
+        weight += 4 * knots * self.ridges.steps * far * unit
+        most = max(map(reach, self.front.readers))
+        shuts = max(shut(reader, axes, degree) for reader in self.front.readers)
+        once = (self.shape.width + 4) * (most + 2) * (far + 1) * UNIT_ROUNDOFF
+        once += (far + shuts) * self.front.off
+        added = (max(self._units) + count + 8) * UNIT_ROUNDOFF
+        return float(weight * (once + added) + sums * UNIT_ROUNDOFF + (count + 1) * unit)
+
+    @cached_property
+    def _units(self) -> list[int]:
+        """The ReLUs of each token."""
+        directions, pieces = self.ridges.directions, self.ridges.pieces
+        return [units(reader, directions, pieces) for reader in self.front.readers]
+
+    @cached_property
+    def shape(self) -> StackShape:
+        ask, front = self.ask, self.front.gathering
+        return StackShape(
+            tokens=ask.design.tokens,
+            in_features=ask.features,
+            out_features=ask.out_features,
+            width=len(self.front.readers[0].others),
+            heads=front.heads.count,
+            head_dim=front.heads.size,
+            hidden=max(sum(self._units), self.front.hidden),
+            layers=max(front.layers, ask.design.depth or 0),
+            attention_layers=front.attention_layers,
+            feedforward_layers=front.feedforward_layers + 1,
+            **front.kinds,
+        )
+
+    def build(self, target: Target, progress: Progress) -> Construction:
+        ask, per_axis = self.ask, self.degree + 1
+        points = self.ridges.nodes().view(-1, ask.design.tokens, ask.features)
+        values = target(points, progress, "evaluate f at the nodes")
+        causal = self.wanted == "causal"
+        if causal:
+            nodes = lattice(per_axis, ask.axes)
+            stride = torch.tensor(strides(per_axis, ask.axes))
+            for token in range(ask.design.tokens):
+                known = (token + 1) * ask.features
+                values[:, token] = values[nodes[:, :known] @ stride[:known], token]
+        unit = knot_unit(self._amplitude + max(ask.bound, 2.0**-960), self.degree)
+        table = RidgeTable.of(self.ridges, values, unit, ask.features * causal)
+        return Construction(
+            table,
+            lambda: self._model(table),
+            float(values.abs().max()),
+            stages=self._stages(),
+        )
+
+    def _stages(self) -> tuple[Stage, ...]:
+        front, layers = self.front.gathering.layers, self.shape.layers
+        result = Reading("T", 0, self.ask.out_features)
+        everything = Reading("features", 0, self.shape.width)
+        before = "Places are found, and slots filled, up to the last step."
+        last = "The last step of the gathering; then every token adds up its own ridges."
+        stages = [Stage("gather", front - 1, before, everything)] if front > 1 else []
+        stages.append(Stage("ridges", 1, last, result))
+        rest = "The design is deeper than the network needs to be."
+        idle = [Stage("idle", layers - front, rest, result)] if layers > front else []
+        return (*stages, *idle)
+
+    def _model(self, table: RidgeTable) -> Stack:
+        ask, front, shape = self.ask, self.front.gathering, self.shape
+        *before, last = front.runs
+        half = wide_layer(
+            table,
+            self.front.readers,
+            features=ask.features,
+            degree=self.degree,
+            hidden=shape.hidden,
+            width=shape.width,
+        )
+        runs = [*before, Layers(attention=last.attention, feedforward=half)]
+        runs.append(Layers(idle=shape.layers - front.layers))
+        return Stack.of(
+            ask.design,
+            runs,
+            in_features=ask.features,
+            out_features=ask.out_features,
+            **front.vectors,
+        )

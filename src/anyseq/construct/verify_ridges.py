@@ -1,0 +1,246 @@
+"""Method "gather" in one wide layer, read from its weights: the last half *is* the table's ridges.
+
+1. The state of every token before the last half is an affine function of x. That is sampled: it is
+   found at the corners 0, e_1, ..., e_D of the cube, and compared at other inputs.
+2. With it every unit of the last half is ReLU(κ·x - t) in each token. A unit that is below 0 on the
+   whole cube adds nothing, one that is above adds something affine, and all others must be kinks of
+   the table's ridges, with their changes of slope; what is affine must agree as well.
+3. The ridges must be those of the kernel, for the values at the nodes: amplitudes are summed again,
+   in another order and by another formula for the kernel.
+
+What is found to differ counts as rounding, and must be within what is claimed for that.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+import torch
+
+from anyseq.construct.claim import Claim
+from anyseq.construct.verify_terms import Disagreement
+from anyseq.nn import Stack
+
+_UNIT = 2.0**-53
+_NEAR = 2.0**-20  # what differs by less may be rounding; how much it is counts then
+_RANDOM = 64  # inputs of a sample, besides corners
+
+Weights = dict[str, np.ndarray]
+Table = Mapping[str, torch.Tensor]
+
+
+@dataclass(frozen=True)
+class States:
+    """What tokens hold before the last half: start (tokens, width) + slope (tokens, width, D) x.
+    off: (tokens, width), how far from that they were seen. text: what was seen."""
+
+    start: np.ndarray
+    slope: np.ndarray
+    off: np.ndarray
+    text: str
+
+
+def sampled_states(claim: Claim, network: Stack, net: Weights) -> States:
+    """Run everything but the last half."""
+    halves, axes = net["halves"], claim.tokens * claim.features
+    last = int(np.nonzero((halves >= 0).any(1))[0].max())
+    if halves[last].min() < 0:
+        raise Disagreement("expected a last block of attention and one wide layer")
+    rng = np.random.default_rng(0)
+    cube = np.array(list(product((0.0, 1.0), repeat=axes))[:_RANDOM])
+    corners = np.concatenate([np.zeros((1, axes)), np.eye(axes)])
+    inputs = np.concatenate([corners, cube, rng.random((_RANDOM, axes))])
+    batch = torch.from_numpy(inputs.reshape(len(inputs), claim.tokens, claim.features))
+    with torch.no_grad():
+        layer, state = next(found for found in network.trace(batch) if found[0] == last)
+    seen = state[:, int(network.shape.bos) :].numpy()
+    start = seen[0]
+    slope = np.moveaxis(seen[1 : axes + 1] - start, 0, -1)
+    off = np.abs(seen - start - np.einsum("twd,bd->btw", slope, inputs)).max(0)
+    if off.max() > _NEAR:
+        raise Disagreement(f"before the last half of layer {layer} tokens are not affine in x")
+    text = (
+        f"SAMPLED, not proved: {last + 1} layers, run at {len(inputs)} inputs, leave tokens affine "
+        "in x"
+    )
+    return States(start, slope, off, text)
+
+
+def ridges_network(
+    claim: Claim, net: Weights, table: Table, states: States
+) -> tuple[str, dict[str, float]]:
+    """What was seen; and of one entry, the rounding, the amplitudes, and the degree."""
+    shapes = {name: tensor.numpy() for name, tensor in table.items()}
+    degree = _degree(claim, shapes)
+    moved, amplitude = _ridges_of_kernel(claim, shapes, degree)
+    rounding, kinks = 0.0, 0
+    for token in range(claim.tokens):
+        off, count = _token(claim, net, shapes, states, token, degree)
+        rounding, kinks = max(rounding, off), kinks + count
+    text = (
+        f"the last half has the {kinks:,} kinks of {len(shapes['low']):,} ridges (read from the "
+        "weights), and these are the kernel's, for the values of the table"
+    )
+    return text, {"rounding": rounding + moved, "amplitude": amplitude, "degree": degree}
+
+
+def ridges_error(claim: Claim, table: Table, measured: Mapping[str, float]) -> dict[str, float]:
+    """The kernel's error and that of the ridges, of one entry, from the constants claimed."""
+    values, degree = table["values"].numpy(), int(measured["degree"])
+    axes, nodes = claim.tokens * claim.features, degree + 1
+    if float(np.abs(values).max()) > claim.bound * (1 + 2.0**-40):
+        raise Disagreement(f"the table holds more than |f| <= {claim.bound:.6g}")
+    half = math.pi / (2 * degree + 4)
+    second = (3 - 4 * math.cos(2 * half) + _rho(degree, 2)) / 8
+    variance = 4 * math.sin(half) ** 2 + (math.pi**2 - 4) * second
+    deviation = math.sqrt(variance) / math.pi
+    if claim.modulus is not None:
+        omega = dict(claim.modulus)
+        far = min(deviation * math.sqrt(axes), 1.0)
+        nearest = min((h for h in omega if h >= far * (1 - 1e-12)), default=None)
+        if nearest is None or 1 / nodes not in omega:
+            raise Disagreement("the modulus is not recorded where it is needed")
+        kernel, step = 2 * omega[nearest], omega[1 / nodes]
+    elif claim.lipschitz is not None:
+        count = claim.tokens if claim.per_feature is not None else axes
+        kernel = claim.lipschitz * deviation * math.sqrt(count)
+        step = claim.lipschitz / nodes
+    else:
+        raise Disagreement("no constant is given that bounds the error of the kernel")
+    grid = values.reshape(*[nodes] * axes, -1)
+    apart = max(float(np.abs(np.diff(grid, axis=axis)).max(initial=0)) for axis in range(axes))
+    if apart > step + 1e-9 * float(np.abs(values).max()):
+        raise Disagreement(
+            f"values at neighbouring nodes differ by {apart:.6g}; the constants allow {step:.6g}"
+        )
+    return {"kernel": kernel, "ridges": (math.pi / claim.steps) ** 2 / 8 * measured["amplitude"]}
+
+
+def _degree(claim: Claim, table: Weights) -> int:
+    axes, count = claim.tokens * claim.features, len(table["values"])
+    nodes = round(float(count ** (1 / axes)))
+    if nodes**axes != count or nodes < 2:
+        raise Disagreement(f"{count} values are no grid of {axes} axes")
+    return nodes - 1
+
+
+def _rho(degree: int, k: int) -> float:
+    """ρ_k of the kernel of Fejér and Korovkin, in closed form."""
+    if k > degree:
+        return 0.0
+    angle, left = math.pi / (degree + 2), degree - k + 2
+    upper, lower = (left + 1) * math.sin((k + 1) * angle), (left - 1) * math.sin((k - 1) * angle)
+    return (upper - lower) / (2 * (degree + 2) * math.sin(angle))
+
+
+def _ridges_of_kernel(claim: Claim, table: Weights, degree: int) -> tuple[float, float]:
+    """How far all ridges of one entry together are from those of the kernel, and Σ_(k≠0) |a_k|."""
+    axes, nodes = claim.tokens * claim.features, degree + 1
+    a = table["values"].reshape(*[nodes] * axes, -1)
+    v, scale = np.arange(nodes), np.array([_rho(degree, k) * (1 + (k > 0)) for k in range(nodes)])
+    cosines = np.cos(np.pi * np.outer(v, 2 * v + 1) / (2 * nodes)) * scale[:, None] / nodes
+    for axis in reversed(range(axes)):
+        a = np.moveaxis(np.tensordot(a, cosines, axes=(axis, 1)), -1, axis)
+    entries = a.shape[-1]
+    flat = a.reshape(-1, entries)
+    knots = table["knots"].reshape(-1, entries)
+    way, pieces, first = table["directions"], table["pieces"], table["first"]
+    steep = np.abs(way).max(1)
+    most = (degree // steep).astype(np.int64)
+    if (table["rate"] != claim.steps * most).any() or (
+        table["low"] != way.clip(max=0).sum(1)
+    ).any():
+        raise Disagreement("knots do not lie where the degree and the steps put them")
+    if (pieces != table["rate"] * np.abs(way).sum(1)).any():
+        raise Disagreement("ridges have other numbers of pieces than their lengths say")
+    if (first != np.cumsum(pieces + 1) - pieces - 1).any() or len(knots) != (pieces + 1).sum():
+        raise Disagreement("knots are not in order")
+    row = np.repeat(np.arange(len(way)), pieces + 1)
+    u = table["low"][row] + (np.arange(len(row)) - first[row]) / table["rate"][row]
+    stride = nodes ** np.arange(axes)[::-1]
+    phi, share = np.zeros_like(knots), 2.0 ** (1 - (way != 0).sum(1))
+    found = np.zeros_like(flat)
+    for g in range(1, degree + 1):
+        has = most >= g
+        at = (np.abs(way[has]) * g) @ stride
+        amplitude = np.zeros((len(way), entries))
+        amplitude[has] = flat[at.astype(np.int64)] * share[has, None]
+        np.add.at(found, at.astype(np.int64), np.abs(amplitude[has]))
+        phi += np.cos(np.pi * g * u)[:, None] * amplitude[row]
+    total = np.abs(flat[1:]).sum(0)
+    if np.abs(found.sum(0) - total).max() > 1e-9 * (1 + total.max()):
+        raise Disagreement("not every cosine of the kernel is among the ridges")
+    apart = np.maximum.reduceat(np.abs(knots - phi), first, axis=0).sum(0)
+    apart += np.abs(table["constant"].reshape(-1) - flat[0])
+    size = max(1e-300, float(np.abs(table["values"]).max()))
+    if apart.max() > _NEAR * size:
+        raise Disagreement(f"ridges are off those of the kernel by {apart.max():.3g}")
+    # cosines of large angles, and sums, are no better here than there
+    return float(apart.max()), float(total.max())
+
+
+def _token(
+    claim: Claim, net: Weights, table: Weights, states: States, token: int, degree: int
+) -> tuple[float, int]:
+    """How far one entry of one token may be off the table's ridges, and how many kinks it has."""
+    up, bias = net["up_weight"][-1], net["up_bias"][-1]
+    down, outputs = net["down_weight"][-1], claim.out_features
+    slope, start = states.slope[token], states.start[token]
+    way, shift, weight = up @ slope, up @ start + bias, down[:outputs].T
+    top, bottom = shift + way.clip(min=0).sum(1), shift + way.clip(max=0).sum(1)
+    used = weight.any(1) & (top > -_NEAR)
+    kink = used & (bottom < -_NEAR) & (top > _NEAR)
+    on = used & ~kink & (top > _NEAR)
+    if (used & ~kink & ~on).any():
+        raise Disagreement("a unit of the last half bends at the edge of the cube")
+    change, moved = _changes(table, way[kink], -shift[kink], weight[kink], degree)
+    rate = np.repeat(table["rate"], table["pieces"] + 1)[:, None]
+    knots = table["knots"][:, token]
+    wanted = np.zeros_like(change)
+    wanted[1:-1] = (knots[2:] - knots[1:-1]) * rate[1:-1] - (knots[1:-1] - knots[:-2]) * rate[1:-1]
+    ends = np.concatenate([table["first"], table["first"] + table["pieces"]])
+    wanted[ends] = 0.0
+    length = np.repeat(np.abs(table["directions"]).sum(1), table["pieces"] + 1)[:, None]
+    off = (np.abs(change - wanted) * length).sum(0) + moved
+    # what is affine: in the units, in the state that they are added to, and in the table
+    rise = (knots[table["first"] + 1] - knots[table["first"]]) * table["rate"][:, None]
+    linear = slope[:outputs] + weight[on].T @ way[on] - rise.T @ table["directions"]
+    fixed = start[:outputs] + weight[on].T @ shift[on] + net["down_bias"][-1][:outputs]
+    fixed = fixed - table["constant"][token]
+    fixed -= (knots[table["first"]] - rise * table["low"][:, None]).sum(0)
+    off = off + np.abs(linear).sum(1) + np.abs(fixed)
+    size = max(1e-300, float(np.abs(table["values"]).max()))
+    if off.max() > _NEAR * (1 + size):
+        raise Disagreement(f"token {token + 1} adds up other ridges, off by {off.max():.3g}")
+    live = kink | on
+    holds = np.abs(start) + np.abs(slope).sum(1)
+    once = (up.shape[1] + 4) * _UNIT * (np.abs(up[live]) @ holds + np.abs(bias[live]))
+    once += np.abs(up[live]) @ states.off[token]
+    added = (live.sum() + 8) * _UNIT * top[live]
+    return float((off + np.abs(weight[live]).T @ (once + added)).max()), int(kink.sum())
+
+
+def _changes(
+    table: Weights, way: np.ndarray, at: np.ndarray, weight: np.ndarray, degree: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """(knots, out): the changes of slope that units ReLU(way·x - at) make at each knot; and what it
+    costs that they are not exactly there."""
+    whole = np.round(way)
+    base = (2 * degree + 1) ** np.arange(way.shape[1])[::-1]
+    codes, code = (table["directions"] + degree) @ base, (whole + degree) @ base
+    order = np.argsort(codes)
+    ridge = order[np.searchsorted(codes, code, sorter=order).clip(max=len(codes) - 1)]
+    if (codes[ridge] != code).any() or np.abs(way - whole).max(initial=0.0) > _NEAR:
+        raise Disagreement("a unit of the last half has no direction of the table")
+    place = (at - table["low"][ridge]) * table["rate"][ridge]
+    knot = np.round(place)
+    if ((knot <= 0) | (knot >= table["pieces"][ridge]) | (np.abs(place - knot) > _NEAR)).any():
+        raise Disagreement("a unit of the last half bends where the table has no knot")
+    change = np.zeros(table["knots"].shape[::2])
+    np.add.at(change, table["first"][ridge] + knot.astype(np.int64), weight)
+    apart = np.abs(way - whole).sum(1) + np.abs(place - knot) / table["rate"][ridge]
+    return change, np.abs(weight).T @ apart
