@@ -35,7 +35,7 @@ class Local:
 
     def on(self, name: str, lower: torch.Tensor, upper: torch.Tensor) -> torch.Tensor:
         """The constants of boxes, checked; `name` is the argument that holds this."""
-        came = f"{name}: Local was given {len(lower)} boxes, two tensors {tuple(lower.shape)}"
+        came = f"{name}: Local was given boxes as two tensors of shape {tuple(lower.shape)}"
         try:
             with torch.no_grad():
                 found = self.bound(lower.clone(), upper.clone())

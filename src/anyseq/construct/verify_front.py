@@ -114,8 +114,8 @@ def read_front(
             holds = layout.held(state[:, layout.bos :], x)
             if holds is not None:
                 text = (
-                    f"{layer} layers put x into slots, exactly, on all {len(corners):,} simplices "
-                    "looked at (read from the weights)"
+                    f"layers up to {layer} put x into slots, exactly, on all {len(corners):,} "
+                    "simplices looked at (read from the weights)"
                 )
                 return Front(layer, state[:, layout.bos :], 0.0, text)
         if attention >= 0:

@@ -181,7 +181,7 @@ def test_what_it_refuses() -> None:
 
     assert refusal() == ""
     assert refusal(tokens=40) == ""
-    assert "take position=NoPosition()" in refusal(position=aq.Absolute())
+    assert "such as dense attention with position=NoPosition()" in refusal(position=aq.Absolute())
     assert "multisets of cells" in refusal(tokens=3, tol=1e-4)
     assert "multisets of cells" in refusal(features=3000, tol=0.1)
     assert "multisets of cells" in refusal(tokens=20000, tol=0.1)
