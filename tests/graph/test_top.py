@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from unittest import mock
+
 import hypothesis.strategies as st
 import numpy as np
 import torch
 from hypothesis import given, settings
 
-from anyseq.graph.sums import free_sets, level_sets, whole_lines
+from anyseq.graph import level_sets
+from anyseq.graph.level_sets import least_level_set
 from anyseq.graph.tables import LabelledEdges, Tables
 from anyseq.graph.top import by_labels, by_slopes
 from anyseq.probability import TopK
@@ -98,22 +101,45 @@ def test_keys_are_exact(one: list[list[int]], data: st.DataObject, k: int, slope
         keys = by_slopes(tables, colours, np.arange(len(counts[0])), k)
         assert (keys[0] != keys[1]) == differ(counts, k, 0, sloped=True), (counts, k)
     else:
-        for sure in (True, False):
-            keys = by_labels(tables, colours, k, sure=sure)
-            assert (keys[0] != keys[1]) == differ(counts, k, 0, sloped=False), (counts, k, sure)
+        keys = by_labels(tables, colours, k)
+        assert (keys[0] != keys[1]) == differ(counts, k, 0, sloped=False), (counts, k)
 
 
-@given(st.lists(st.lists(st.integers(0, 4), min_size=3, max_size=3), min_size=2, max_size=4))
+cells = st.lists(st.lists(st.integers(0, 4), min_size=3, max_size=3), min_size=2, max_size=4)
+
+
+@given(cells, st.integers(1, 40))
 @settings(max_examples=60, deadline=None)
-def test_level_sets(cells: list[list[int]]) -> None:
-    """Against scores drawn at random, and between its bounds."""
-    array = np.array(cells)
+def test_least_level_set(table: list[list[int]], enough: int) -> None:
+    """Against scores drawn at random."""
+    array = np.array(table)
     rng = np.random.default_rng(0)
-    alpha, beta = rng.random((4000, 1, 3)), rng.random((4000, len(cells), 1))
-    found = 0
-    for size in set(((alpha + beta >= rng.random((4000, 1, 1)) * 2) * array).sum((1, 2)).tolist()):
-        found |= 1 << size
-    assert level_sets(cells) == found
-    assert whole_lines(cells) & ~found == 0
-    assert found & ~free_sets(cells) == 0
-    assert level_sets([[1] * 7] * 7) is None
+    alpha, beta = rng.random((4000, 1, 3)), rng.random((4000, len(table), 1))
+    sums = ((alpha + beta >= rng.random((4000, 1, 1)) * 2) * array).sum((1, 2))
+    sums = sums[(sums >= enough) & (sums < array.sum())]
+    assert least_level_set(table, enough) == min(sums, default=-1)
+
+
+@given(
+    st.integers(4, 6).flatmap(
+        lambda rows: st.lists(
+            st.lists(st.sampled_from([0, 0, 5, 7, 8]), min_size=rows, max_size=rows),
+            min_size=rows,
+            max_size=rows,
+        )
+    ),
+    st.integers(1, 120),
+)
+@settings(max_examples=40, deadline=None)
+def test_search_finds_what_all_orders_find(table: list[list[int]], enough: int) -> None:
+    expected = least_level_set(table, enough)
+    with mock.patch.multiple(level_sets, _MOST_ORDERED=0, _DRAWN=0):
+        assert least_level_set(table, enough) == expected
+
+
+def test_a_vertex_with_many_labels_and_colours_is_decided() -> None:
+    ones = np.ones((7, 7), dtype=int)
+    colours = np.array([0, 0, *range(1, 8)])
+    for k, apart in ((2, True), (3, True), (98, False)):
+        keys = by_labels(pair([ones, 2 * ones]), colours, k)
+        assert (keys[0] != keys[1]) == apart

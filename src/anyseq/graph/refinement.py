@@ -34,7 +34,7 @@ class Refinement:
 
     classes: (tokens,) int64: positions with different numbers are told apart by some network.
     limit: (tokens,) int64: positions with equal numbers are told apart by none. Equal to `classes`
-        but for top-k with T5Bias where seven labels with several keys, and colours, are in play.
+        but where the graph is too large to be looked at.
     rounds: the number of the last layer that changed `classes`; 0 is the start.
     """
 
@@ -69,13 +69,8 @@ def refine(design: Design) -> Refinement:
       not which label it is, where there is but one), else the shares of its columns.
     - with ALiBi: softmax sees `rational`, hardmax `nearest`, sparsemax and entmax15 `supported`.
     - a sink is a visible key with a label and a colour of its own.
-
     - top-k: `by_labels`, with ALiBi `by_slopes` (`anyseq.graph.top`), and `nearest_many` with a
       gain besides.
-
-    `by_labels` gives bounds where there are too many sets of labels and colours to try them all:
-    `classes` comes from what is sure to be told apart, `limit` from something of which the output
-    is a function.
 
     If nobody has anything to tell apart, one column and no empty row everywhere, no graph is
     needed, nor if a glance shows that one layer tells all apart (`anyseq.graph.borders`), nor, for
@@ -83,7 +78,7 @@ def refine(design: Design) -> Refinement:
     connections nothing else is sure, and the limit is that all positions differ.
     """
     begin = start(design.position, design.tokens, design.bos)
-    sure, limit = _rules(design.probability, design)
+    rule = _rule(design.probability, design)
     bias, gain = labels(design.position, vertices(design))
     one_column = len(np.unique(begin)) == 1 and len(np.unique(gain)) == 1 and not design.sinks
     if len(np.unique(begin)) == len(begin) or (one_column and all_see_themselves(design)):
@@ -105,28 +100,25 @@ def refine(design: Design) -> Refinement:
     cycle = [
         [LabelledEdges.of(edges, bias, gain, design.sinks) for edges in heads] for heads in known
     ]
-    classes, rounds = _rounds(cycle, begin, sure, design.depth)
-    finest = classes if limit is sure else _rounds(cycle, begin, limit, design.depth)[0]
-    return Refinement(classes[design.bos :], finest[design.bos :], rounds)
+    colours, rounds = _rounds(cycle, begin, rule, design.depth)
+    classes = colours[design.bos :]
+    return Refinement(classes, classes, rounds)
 
 
-def _rules(prob_map: ProbMap, design: Design) -> tuple[Rule, Rule]:
-    """What is surely seen, and of what the output is a function."""
+def _rule(prob_map: ProbMap, design: Design) -> Rule:
+    """What is seen through the probability map."""
     sloped = geometric(design.position)
     match prob_map:
         case Softmax() | Hardmax() | Sparsemax() | Entmax15():
-            rule = _by_slopes(prob_map, design.sinks) if sloped else _by_labels(prob_map)
-            return rule, rule
+            return _by_slopes(prob_map, design.sinks) if sloped else _by_labels(prob_map)
         case TopK(k=1):  # the largest score and its ties, which weigh the same
-            return _rules(Hardmax(), design)
+            return _rule(Hardmax(), design)
         case TopK() if prob_map.k >= vertices(design) + design.sinks:
-            return _rules(Softmax(), design)
+            return _rule(Softmax(), design)
         case TopK() if sloped:
-            rule = _top_by_slopes(prob_map.k, design)
-            return rule, rule
+            return _top_by_slopes(prob_map.k, design)
         case TopK():
-            rule = partial(by_labels, k=prob_map.k)
-            return partial(rule, sure=True), partial(rule, sure=False)
+            return partial(by_labels, k=prob_map.k)
     raise InvalidArgument(
         f"prob_map={prob_map!r}: it is not known what this map can tell apart; expected softmax, "
         "hardmax, sparsemax, entmax15 or TopK"

@@ -15,33 +15,28 @@ from collections.abc import Callable
 import numpy as np
 
 from anyseq.graph.edges import Array
+from anyseq.graph.level_sets import least_level_set
 from anyseq.graph.slopes import Ordered
-from anyseq.graph.sums import choices, free_sets, least, level_sets, prefixes, whole_lines
+from anyseq.graph.sums import choices, least, prefixes
 from anyseq.graph.tables import Tables, either
 
 
-def by_labels(tables: Tables, colours: Array, k: int, *, sure: bool) -> list[bytes]:
+def by_labels(tables: Tables, colours: Array, k: int) -> list[bytes]:
     """Scores α_c + β_r are free; the keys of one label r and colour c, a class, tie.
 
     Where all keys are kept whatever the scores, or every class has k keys (and one is kept): what
     softmax or hardmax sees. Else T_i up to a factor (without its label, if there is but one), and
-    which of the sets {α_c + β_r >= 0}, not all, have k keys. Of sets too many to be tried it is
-    `sure` that those of whole labels or whole colours are seen, and no more is seen than all sets
-    of classes.
+    which of the sets {α_c + β_r >= 0}, not all, have k keys.
     """
     smallest = _smallest_class(tables)
     soft = (tables.columns <= 1) | (tables.visible - smallest < k)
     shape = tables.keys(tables.row, [tables.unnamed_kind, tables.colour], tables.count, divide=True)
 
-    def sums(i: int) -> int:
-        table = _table(tables, i)
-        tried = level_sets(table)
-        if tried is not None:
-            return tried
-        return whole_lines(table) if sure else free_sets(table)
+    def on_top(i: int, enough: int) -> int:
+        return least_level_set(_table(tables, i), enough)
 
     units = _units(tables.row, tables.count, tables.edges.size)
-    ratios, cut = tables.ratios(), _with_least(colours, shape, units, k, sums)
+    ratios, cut = tables.ratios(), _with_least(colours, shape, units, k, on_top)
     return either(soft, ratios, either(smallest >= k, ratios, cut))
 
 
@@ -56,31 +51,32 @@ def by_slopes(tables: Tables, colours: Array, distance: Array, k: int) -> list[b
     kept = order.before < k
     soft = (tables.columns <= 1) | (tables.visible - order.smallest_last() < k)
 
-    def sums(i: int) -> int:
+    def on_top(i: int, enough: int) -> int:
         mine = kept & (order.row == i)
         count, colour = order.count[mine] // np.gcd.reduce(order.count[mine]), order.colour[mine]
-        return choices(prefixes(count[colour == c].tolist()) for c in np.unique(colour))
+        sums = choices(prefixes(count[colour == c].tolist()) for c in np.unique(colour))
+        return least(sums & ~(1 << int(count.sum())), enough)  # the set of all tells nothing
 
     units = _units(order.row[kept], order.count[kept], tables.edges.size)
-    cut = _with_least(colours, order.keys(kept, divide=True), units, k, sums)
+    cut = _with_least(colours, order.keys(kept, divide=True), units, k, on_top)
     return either(soft, tables.rational(distance) if soft.any() else cut, cut)
 
 
 def _with_least(
-    colours: Array, shape: list[bytes], units: Array, k: int, sums: Callable[[int], int]
+    colours: Array, shape: list[bytes], units: Array, k: int, on_top: Callable[[int, int], int]
 ) -> list[bytes]:
     """For rows of one old colour and shape, which are multiples of one table by their units, that
-    number besides. sums: of a row, the sizes of the sets, over its unit."""
+    number besides. on_top: of a row, the least size of a set that is enough, over its unit."""
     groups = defaultdict(list)
     for i, group in enumerate(zip(colours.tolist(), shape, strict=True)):
         groups[group].append(i)
     keys = list(shape)
     for rows in groups.values():
-        if len(set(units[rows].tolist())) > 1:
-            found = sums(rows[0])
-            found ^= 1 << (found.bit_length() - 1)  # the set of all tells nothing
+        different = set(units[rows].tolist())
+        if len(different) > 1:
+            found = {unit: on_top(rows[0], -(-k // unit)) for unit in different}
             for i in rows:
-                keys[i] += b"%d" % least(found, -(-k // int(units[i])))
+                keys[i] += b"%d" % found[int(units[i])]
     return keys
 
 
