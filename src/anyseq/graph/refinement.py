@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -14,7 +13,7 @@ from anyseq.graph.borders import told_by_borders
 from anyseq.graph.convolution import told_by_sums
 from anyseq.graph.edges import Array, TooManyEdges, all_see_themselves, edges_of, vertices
 from anyseq.graph.labels import geometric, labels, start
-from anyseq.graph.relations import numbered
+from anyseq.graph.rounds import Rule, rounds
 from anyseq.graph.slopes import nearest, nearest_many, supported
 from anyseq.graph.tables import LabelledEdges, Tables
 from anyseq.graph.top import by_labels, by_slopes
@@ -23,9 +22,6 @@ from anyseq.probability import Entmax15, Hardmax, ProbMap, Softmax, Sparsemax, T
 
 _MOST_EDGES = 1 << 25
 _LONG = 4096
-
-Rule = Callable[[Tables, Array], list[bytes]]
-"""Tables and old colours -> what each vertex sees; equal bytes = not told apart."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,9 +96,9 @@ def refine(design: Design) -> Refinement:
     cycle = [
         [LabelledEdges.of(edges, bias, gain, design.sinks) for edges in heads] for heads in known
     ]
-    colours, rounds = _rounds(cycle, begin, rule, design.depth)
+    colours, layer = rounds(cycle, begin, rule, design.depth)
     classes = colours[design.bos :]
-    return Refinement(classes, classes, rounds)
+    return Refinement(classes, classes, layer)
 
 
 def _rule(prob_map: ProbMap, design: Design) -> Rule:
@@ -165,18 +161,3 @@ def _distances(tables: Tables, sinks: bool) -> Array:
     if sinks:
         distance[-1] = 0
     return distance
-
-
-def _rounds(
-    cycle: Sequence[Sequence[LabelledEdges]], colours: Array, rule: Rule, depth: int | None
-) -> tuple[Array, int]:
-    """The colours at the end, and the last layer that changed them."""
-    colours, many = numbered(colours.tolist())
-    layer = last = 0
-    while layer < last + len(cycle) and many < len(colours) and layer != depth:
-        seen = [rule(Tables.of(edges, colours), colours) for edges in cycle[layer % len(cycle)]]
-        layer += 1
-        finer, now = numbered(list(zip(colours.tolist(), *seen, strict=True)))
-        if now > many:
-            colours, many, last = finer, now, layer
-    return colours, last

@@ -1,0 +1,99 @@
+"""Rounds of refinement: in each layer a vertex takes, beside its colour, what it sees.
+
+A class that is split leaves its number to one part. A vertex that sees none of the others, with new
+numbers, sees what it saw when this layer came last, up to names; so of all such vertices of a class
+one is looked at, and the others go with it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from anyseq.graph.edges import Array
+from anyseq.graph.tables import LabelledEdges, Tables
+
+Rule = Callable[[Tables, Array], list[bytes]]
+"""Tables and old colours -> what each vertex sees; equal bytes = not told apart. The colours' names
+do not matter."""
+
+
+def rounds(
+    cycle: Sequence[Sequence[LabelledEdges]], colours: Array, rule: Rule, depth: int | None
+) -> tuple[Array, int]:
+    """The colours at the end, and the last layer that changed them. cycle: the heads of each layer,
+    over and over; depth: the number of layers, None for as many as change something."""
+    colours = np.unique(colours, return_inverse=True)[1].ravel()
+    many = int(colours.max()) + 1
+    before: list[Array | None] = [None] * len(cycle)
+    layer = last = 0
+    while layer < last + len(cycle) and many < len(colours) and layer != depth:
+        heads, old = cycle[layer % len(cycle)], before[layer % len(cycle)]
+        before[layer % len(cycle)] = colours
+        layer += 1
+        looking = _looking(heads, colours, old)
+        if not len(looking):
+            continue
+        seen = [_seen(edges, colours, rule, looking) for edges in heads]
+        colours, now = _split(colours, many, looking, list(zip(*seen, strict=True)))
+        if now > many:
+            many, last = now, layer
+    return colours, last
+
+
+def _looking(heads: Sequence[LabelledEdges], colours: Array, old: Array | None) -> Array:
+    """The vertices to look at: of classes of two and more those that see a new number, and the
+    first one of the others of their class. old: the colours when they looked last."""
+    size = len(colours)
+    touched = np.full(size, old is None)
+    if old is not None:
+        new = np.append(colours != old, False)  # a sink keeps its colour
+        for edges in heads:
+            touched[edges.row[new[edges.column]]] = True
+    touched &= np.bincount(colours)[colours] > 1
+    concerned = np.zeros(size, dtype=bool)
+    concerned[colours[touched]] = True
+    others = np.flatnonzero(~touched & concerned[colours])
+    first = np.unique(colours[others], return_index=True)[1]
+    return np.append(np.flatnonzero(touched), others[first])
+
+
+def _seen(edges: LabelledEdges, colours: Array, rule: Rule, looking: Array) -> list[bytes]:
+    """What those that look see: the rule in the graph of their edges alone."""
+    number = np.full(edges.size, -1)
+    number[looking] = np.arange(len(looking))
+    mine = number[edges.row] >= 0
+    row, column, kind = (part[mine] for part in (edges.row, edges.column, edges.kind))
+    known = np.zeros(edges.size + 1, dtype=bool)
+    known[column] = True
+    known[looking] = True
+    inside = np.append(looking, np.setdiff1d(np.flatnonzero(known[:-1]), looking))
+    places = np.append(np.empty(edges.size, dtype=np.int64), len(inside))  # the sink's is the last
+    places[inside] = np.arange(len(inside))
+    few = replace(edges, size=len(inside), row=number[row], column=places[column], kind=kind)
+    names = np.unique(colours[inside], return_inverse=True)[1].ravel()
+    return rule(Tables.of(few, names), names)[: len(looking)]
+
+
+def _split(
+    colours: Array, many: int, looking: Array, seen: Sequence[tuple[bytes, ...]]
+) -> tuple[Array, int]:
+    """New numbers for the parts of each class but one: that of the vertices that did not look,
+    which go with the last one in `looking`; if all have looked, the largest."""
+    classes: dict[int, dict[tuple[bytes, ...], list[int]]] = defaultdict(lambda: defaultdict(list))
+    for i, colour, what in zip(looking.tolist(), colours[looking].tolist(), seen, strict=True):
+        parts = classes[colour]
+        parts[what] = parts.pop(what, [])  # the last one's part comes last
+        parts[what].append(i)
+    colours, sizes = colours.copy(), np.bincount(colours)
+    for colour, parts in classes.items():
+        ordered = list(parts.values())
+        if sum(map(len, ordered)) == sizes[colour]:  # all have looked
+            ordered.sort(key=len)
+        for part in ordered[:-1]:
+            colours[part] = many
+            many += 1
+    return colours, many
