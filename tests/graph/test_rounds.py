@@ -2,23 +2,46 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import hypothesis.strategies as st
 import numpy as np
 from hypothesis import given, settings
 
 from anyseq.graph.edges import Array
-from anyseq.graph.relations import numbered
+from anyseq.graph.relations import Relation, stable
 from anyseq.graph.rounds import rounds
+from anyseq.graph.seen import Seen
 from anyseq.graph.tables import LabelledEdges, Tables
 
 
+def numbered(keys: list[object]) -> tuple[Array, int]:
+    numbers: dict[object, int] = {}
+    return np.array([numbers.setdefault(key, len(numbers)) for key in keys]), len(numbers)
+
+
+def ratios(edges: LabelledEdges, colours: Array) -> list[bytes]:
+    return Tables.of(edges, colours).ratios()
+
+
+def neighbours(edges: LabelledEdges, colours: Array) -> list[bytes]:
+    """What a Relation shows, labels being kinds."""
+    seen: list[list[tuple[int, int]]] = [[] for _ in range(edges.size)]
+    for row, column, kind in zip(edges.row, edges.column, edges.kind, strict=True):
+        seen[row].append((int(kind), int(colours[column])))
+    return [str(sorted(one)).encode() for one in seen]
+
+
 def every_row(
-    cycle: list[list[LabelledEdges]], colours: Array, depth: int | None
+    cycle: list[list[LabelledEdges]],
+    colours: Array,
+    depth: int | None,
+    look: Callable[[LabelledEdges, Array], list[bytes]],
 ) -> tuple[Array, int]:
     colours, many = numbered(colours.tolist())
     layer = last = 0
     while layer < last + len(cycle) and many < len(colours) and layer != depth:
-        seen = [Tables.of(edges, colours).ratios() for edges in cycle[layer % len(cycle)]]
+        seen = [look(edges, colours) for edges in cycle[layer % len(cycle)]]
         layer += 1
         finer, now = numbered(list(zip(colours.tolist(), *seen, strict=True)))
         if now > many:
@@ -69,7 +92,12 @@ def test_rounds(
     cycle = [[graph(size, shape, kinds, sink, rng) for shape in heads] for heads in shapes]
     begin = np.zeros(size, dtype=np.int64)
     begin[: rng.integers(2)] = 1
-    colours, last = rounds(cycle, begin, lambda tables, _: tables.ratios(), depth)
-    expected, layer = every_row(cycle, begin, depth)
+    heads = [[Seen(edges, lambda tables, _: tables.ratios()) for edges in one] for one in cycle]
+    colours, last = rounds(heads, begin, depth)
+    expected, layer = every_row(cycle, begin, depth, ratios)
     assert last == layer
     assert np.array_equal(numbered(colours.tolist())[0], expected)
+    if not sink:
+        relations = [Relation(size, one.row, one.column, one.kind) for one in cycle[0]]
+        expected, _ = every_row(cycle[:1], begin, None, neighbours)
+        assert np.array_equal(numbered(stable(relations, begin).tolist())[0], expected)

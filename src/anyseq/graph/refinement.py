@@ -13,7 +13,8 @@ from anyseq.graph.borders import told_by_borders
 from anyseq.graph.convolution import told_by_sums
 from anyseq.graph.edges import Array, TooManyEdges, all_see_themselves, edges_of, vertices
 from anyseq.graph.labels import geometric, labels, start
-from anyseq.graph.rounds import Rule, rounds
+from anyseq.graph.rounds import rounds
+from anyseq.graph.seen import Rule, Seen
 from anyseq.graph.slopes import nearest, nearest_many, supported
 from anyseq.graph.tables import LabelledEdges, Tables
 from anyseq.graph.top import by_labels, by_slopes
@@ -94,9 +95,10 @@ def refine(design: Design) -> Refinement:
     except TooManyEdges:
         return Refinement(begin[design.bos :], np.arange(design.tokens), 0)
     cycle = [
-        [LabelledEdges.of(edges, bias, gain, design.sinks) for edges in heads] for heads in known
+        [Seen(LabelledEdges.of(edges, bias, gain, design.sinks), rule) for edges in heads]
+        for heads in known
     ]
-    colours, layer = rounds(cycle, begin, rule, design.depth)
+    colours, layer = rounds(cycle, begin, design.depth)
     classes = colours[design.bos :]
     return Refinement(classes, classes, layer)
 

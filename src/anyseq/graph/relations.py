@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from anyseq.graph.edges import Array
+from anyseq.graph.rounds import rounds
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,14 +31,15 @@ class Relation:
         codes: Array = (row * self.size + column) * labels + self.label
         return codes
 
-    def seen(self, colours: Array) -> list[bytes]:
-        """What each vertex sees: its edges' labels and colours, sorted, as bytes."""
-        many = int(colours.max(initial=0)) + 1
-        what = self.label * many + colours[self.column]
-        order = np.lexsort((what, self.row))
-        what = what[order]
-        bounds = np.searchsorted(self.row[order], np.arange(self.size + 1))
-        return [what[bounds[i] : bounds[i + 1]].tobytes() for i in range(self.size)]
+    def seen(self, colours: Array, looking: Array) -> list[bytes]:
+        """What those that look see: their edges' labels and colours, sorted, as bytes."""
+        starts, ends = (np.searchsorted(self.row, looking, side) for side in ("left", "right"))
+        degrees = ends - starts
+        bounds = np.append(0, np.cumsum(degrees))
+        mine = np.arange(bounds[-1]) + np.repeat(starts - bounds[:-1], degrees)
+        what = self.label[mine] * (int(colours.max()) + 1) + colours[self.column[mine]]
+        what = what[np.lexsort((what, np.repeat(np.arange(len(looking)), degrees)))]
+        return [what[bounds[i] : bounds[i + 1]].tobytes() for i in range(len(looking))]
 
     def within(self, members: Array) -> Relation:
         """The same among some vertices only, which see nobody else, renumbered in their order."""
@@ -61,17 +63,4 @@ class Relation:
 def stable(relations: Sequence[Relation], colours: Array) -> Array:
     """Colours of the vertices after looking around until nothing new is seen: the new colour is the
     old one with the labels and colours of all that is seen."""
-    colours, many = numbered(colours.tolist())
-    while many < len(colours):
-        seen = [relation.seen(colours) for relation in relations]
-        finer, now = numbered(list(zip(colours.tolist(), *seen, strict=True)))
-        if now == many:
-            break
-        colours, many = finer, now
-    return colours
-
-
-def numbered(keys: Sequence[object]) -> tuple[Array, int]:
-    """Keys as the numbers 0, 1, ... in the order in which they come up, and how many there are."""
-    numbers: dict[object, int] = {}
-    return np.array([numbers.setdefault(key, len(numbers)) for key in keys]), len(numbers)
+    return rounds([relations], colours)[0]

@@ -8,21 +8,32 @@ one is looked at, and the others go with it.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
+from typing import Protocol
 
 import numpy as np
 
 from anyseq.graph.edges import Array
-from anyseq.graph.tables import LabelledEdges, Tables
 
-Rule = Callable[[Tables, Array], list[bytes]]
-"""Tables and old colours -> what each vertex sees; equal bytes = not told apart. The colours' names
-do not matter."""
+
+class Head(Protocol):
+    """Who sees whom. row: (edges,) who looks; column: at whom, or the number of vertices for what
+    is none of them."""
+
+    @property
+    def row(self) -> Array: ...
+
+    @property
+    def column(self) -> Array: ...
+
+    def seen(self, colours: Array, looking: Array) -> list[bytes]:
+        """What each of the vertices `looking` sees of the colours; equal bytes = not told apart.
+        Names do not matter: other numbers for the colours tell the same vertices apart."""
+        ...
 
 
 def rounds(
-    cycle: Sequence[Sequence[LabelledEdges]], colours: Array, rule: Rule, depth: int | None
+    cycle: Sequence[Sequence[Head]], colours: Array, depth: int | None = None
 ) -> tuple[Array, int]:
     """The colours at the end, and the last layer that changed them. cycle: the heads of each layer,
     over and over; depth: the number of layers, None for as many as change something."""
@@ -37,45 +48,28 @@ def rounds(
         looking = _looking(heads, colours, old)
         if not len(looking):
             continue
-        seen = [_seen(edges, colours, rule, looking) for edges in heads]
+        seen = [head.seen(colours, looking) for head in heads]
         colours, now = _split(colours, many, looking, list(zip(*seen, strict=True)))
         if now > many:
             many, last = now, layer
     return colours, last
 
 
-def _looking(heads: Sequence[LabelledEdges], colours: Array, old: Array | None) -> Array:
+def _looking(heads: Sequence[Head], colours: Array, old: Array | None) -> Array:
     """The vertices to look at: of classes of two and more those that see a new number, and the
     first one of the others of their class. old: the colours when they looked last."""
     size = len(colours)
     touched = np.full(size, old is None)
     if old is not None:
-        new = np.append(colours != old, False)  # a sink keeps its colour
-        for edges in heads:
-            touched[edges.row[new[edges.column]]] = True
+        new = np.append(colours != old, False)  # what is no vertex keeps its colour
+        for head in heads:
+            touched[head.row[new[head.column]]] = True
     touched &= np.bincount(colours)[colours] > 1
     concerned = np.zeros(size, dtype=bool)
     concerned[colours[touched]] = True
     others = np.flatnonzero(~touched & concerned[colours])
     first = np.unique(colours[others], return_index=True)[1]
     return np.append(np.flatnonzero(touched), others[first])
-
-
-def _seen(edges: LabelledEdges, colours: Array, rule: Rule, looking: Array) -> list[bytes]:
-    """What those that look see: the rule in the graph of their edges alone."""
-    number = np.full(edges.size, -1)
-    number[looking] = np.arange(len(looking))
-    mine = number[edges.row] >= 0
-    row, column, kind = (part[mine] for part in (edges.row, edges.column, edges.kind))
-    known = np.zeros(edges.size + 1, dtype=bool)
-    known[column] = True
-    known[looking] = True
-    inside = np.append(looking, np.setdiff1d(np.flatnonzero(known[:-1]), looking))
-    places = np.append(np.empty(edges.size, dtype=np.int64), len(inside))  # the sink's is the last
-    places[inside] = np.arange(len(inside))
-    few = replace(edges, size=len(inside), row=number[row], column=places[column], kind=kind)
-    names = np.unique(colours[inside], return_inverse=True)[1].ravel()
-    return rule(Tables.of(few, names), names)[: len(looking)]
 
 
 def _split(
