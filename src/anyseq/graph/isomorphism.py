@@ -26,7 +26,7 @@ def find(relations: Sequence[Relation], begin: Array, i: int, other: int) -> dic
         return None
     both = [one.within(ours).beside(one.within(theirs)) for one in relations]
     colours = np.concatenate([begin[ours], begin[theirs]])
-    search = _Search(both, len(ours))
+    search = _Search(both, ours, theirs)
     root = (int(np.searchsorted(ours, i)), int(np.searchsorted(theirs, other)))
     found = search.extend(colours, root)
     if found is None:
@@ -47,10 +47,11 @@ def _closed(relations: Sequence[Relation], i: int) -> Array:
 
 
 class _Search:
-    """Two graphs of `size` vertices each, side by side."""
+    """Two graphs of `size` vertices each, side by side. ours, theirs: (size,) their names."""
 
-    def __init__(self, relations: Sequence[Relation], size: int) -> None:
-        self.relations, self.size, self.left = relations, size, _TRIES
+    def __init__(self, relations: Sequence[Relation], ours: Array, theirs: Array) -> None:
+        self.relations, self.ours, self.theirs = relations, ours, theirs
+        self.size, self.left = len(ours), _TRIES
 
     def extend(self, colours: Array, pair: tuple[int, int]) -> Array | None:
         """(size,) the image of each vertex of the first graph, with u going to v, or None."""
@@ -67,12 +68,12 @@ class _Search:
         first, second = marked[: self.size], marked[self.size :]
         if not np.array_equal(np.sort(first), np.sort(second)):
             return None
-        numbers, counts = np.unique(first, return_counts=True)
-        if (counts == 1).all():
-            # Equal stable colours, one vertex each: what u sees is what its image sees.
-            image = np.empty(self.size, dtype=np.int64)
-            image[np.argsort(first)] = np.argsort(second)
+        # Equal stable colours, one vertex each: what u sees is what its image sees, and the guess
+        # is right.
+        image = self._guess(first, second)
+        if self._fits(image):
             return image
+        numbers, counts = np.unique(first, return_counts=True)
         cell = numbers[counts > 1][np.argmin(counts[counts > 1])]
         chosen = int(np.flatnonzero(first == cell)[0])
         for candidate in np.flatnonzero(second == cell).tolist():
@@ -80,3 +81,20 @@ class _Search:
             if found is not None:
                 return found
         return None
+
+    def _guess(self, first: Array, second: Array) -> Array:
+        """A map that keeps colours: vertices that may stay where they are do, others in order. Few
+        move where two branches of a graph with many symmetries change places."""
+        place = np.full(max(self.ours.max(), self.theirs.max()) + 1, -1)
+        place[self.theirs] = np.arange(self.size)
+        image: Array = place[self.ours]
+        image[(image >= 0) & (second[image] != first)] = -1
+        moved, free = np.flatnonzero(image < 0), np.setdiff1d(np.arange(self.size), image)
+        image[moved[np.argsort(first[moved], kind="stable")]] = free[
+            np.argsort(second[free], kind="stable")
+        ]
+        return image
+
+    def _fits(self, image: Array) -> bool:
+        both = np.concatenate([self.size + image, np.argsort(image)])
+        return all(relation.keeps(both) for relation in self.relations)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 
@@ -59,7 +60,7 @@ def symmetry(design: Design, target: str = "all") -> Symmetry:
         for kind, image in _usual(relations, design):
             return Symmetry(False, tuple(image.tolist()), kind=kind)
     try:
-        for i, other in _pairs(real):
+        for i, other in chain(_siblings(relations, colours, bos), _pairs(real)):
             found = find(relations, begin, i + bos, other + bos)
             if found is None:
                 continue
@@ -130,6 +131,22 @@ def _usual(relations: Sequence[Relation], design: Design) -> Iterator[tuple[str,
         yield ("permutations" if keeps(swap) else "rotation"), turn
     elif keeps(back):
         yield "reversal", back
+
+
+def _siblings(relations: Sequence[Relation], colours: Array, bos: int) -> Iterator[tuple[int, int]]:
+    """Of each colour two tokens that somebody sees both, if there are such: symmetries that move
+    little are found soonest."""
+    found: dict[int, tuple[int, int]] = {}
+    for relation in relations:
+        seen = np.stack([relation.row, colours[relation.column], relation.column])
+        seen = seen[:, (relation.column >= bos)]
+        seen = seen[:, np.lexsort(seen[::-1])]
+        alike = np.flatnonzero((seen[:2, 1:] == seen[:2, :-1]).all(0))
+        for (_, colour, i), (_, _, other) in zip(
+            seen[:, alike].T.tolist(), seen[:, alike + 1].T.tolist(), strict=True
+        ):
+            found.setdefault(colour, (i - bos, other - bos))
+    yield from found.values()
 
 
 def _pairs(colours: Array) -> Iterator[tuple[int, int]]:

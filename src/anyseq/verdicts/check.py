@@ -123,7 +123,14 @@ def check_design(design: Design, norm: str, target: str, facts: Facts | None = N
             if (ruling := rule(Question(facts, "lp", "all"))) is not None
         ),
         _fixed_width_proof=lambda: papers.fixed_width(Question(facts, "lp", "all")),
-        _fixes=partial(fixes, design, norm, target, check_design),
+        _fixes=lambda: fixes(
+            design,
+            norm,
+            target,
+            lambda changed, norm, target: check_design(
+                changed, norm, target, facts.changed(changed)
+            ),
+        ),
         _again=partial(check_design, design, facts=facts),
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import torch
@@ -40,6 +40,17 @@ class Facts:
         if wanted not in self._symmetry:
             self._symmetry[wanted] = symmetry(self.design, wanted)
         return self._symmetry[wanted]
+
+    def changed(self, design: Design) -> Facts:
+        """The facts of another design, with what does not change: who reaches whom is a matter of
+        the patterns alone."""
+        facts = Facts(design)
+        mine = self.design
+        if (design.cycle, design.tokens, design.bos) == (mine.cycle, mine.tokens, mine.bos):
+            facts._reach = {
+                wanted: replace(found, design=design) for wanted, found in self._reach.items()
+            }
+        return facts
 
     @cached_property
     def refinement(self) -> Refinement:
