@@ -19,9 +19,11 @@ def refusal(call: Call) -> str | None:
 def attention(call: Call) -> tuple[torch.Tensor, torch.Tensor | None]:
     """(out (B, H, N, E), lse (B, H, N)); lse is the log-sum-exp of the masked scores, None unless
     it is asked for: it costs as much as the softmax."""
-    k, v = (side.repeat_interleave(call.groups, dim=1) for side in (call.k, call.v))
+    k, v = call.k, call.v
+    if call.groups > 1:
+        k, v = (side.repeat_interleave(call.groups, dim=1) for side in (k, v))
     indices = call.indices()
-    scores = call.q @ k.transpose(-1, -2) * call.scale
+    scores = (call.q * call.scale) @ k.transpose(-1, -2)
     if call.bias is not None:
         scores = scores + call.dense(call.bias)
     if call.score_mod is not None:

@@ -44,11 +44,8 @@ class Softmax(ProbMap):
     name: ClassVar[str] = "softmax"
 
     def __call__(self, scores: torch.Tensor) -> torch.Tensor:
-        empty = (scores == -torch.inf).all(-1, keepdim=True)
-        # An empty row would be 0/0: give it finite scores first, then take its weights away, so
-        # that neither the value nor the gradient ever meets a NaN.
-        weights = torch.softmax(scores.masked_fill(empty, 0.0), dim=-1)
-        return weights.masked_fill(empty, 0.0)
+        # softmax, but 0 instead of 0/0 for an empty row, in value and gradient
+        return torch.ops.aten._safe_softmax(scores, -1)
 
 
 @dataclass(frozen=True)
