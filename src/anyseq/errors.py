@@ -40,7 +40,8 @@ class CannotApproximate(AnyseqError):
     def __init__(self, summary: str, reasons: Sequence[str] = ()) -> None:
         self.summary = summary
         self.reasons = tuple(reasons)
-        super().__init__("; ".join([summary, *self.reasons]))
+        between = "; " if len(self.reasons) == 1 else "\n  "
+        super().__init__(between.join([summary, *self.reasons]))
 
 
 class ConstructionFault(AnyseqError):

@@ -266,14 +266,24 @@ def test_stopping_says_so(
         ("dance", "dance"),
     ],
 )
-def test_bad_input_is_one_line_and_exit_code_2(
+def test_bad_input_is_told_in_a_line_and_exit_code_2(
     line: str, words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code, out, err = run(capsys, *line.split())
     assert (code, out) == (2, "")
-    assert err.count("\n") == 1
-    assert err.startswith("anyseq: ")
-    assert words in err
+    first, *reasons = err.splitlines()
+    assert first.startswith("anyseq: ")
+    assert all(reason.startswith("  ") and len(reason) <= 80 for reason in reasons)
+    assert words in " ".join(err.split())
+
+
+def test_a_refusal_names_a_tolerance_that_can_be_met(capsys: pytest.CaptureFixture[str]) -> None:
+    line = "approximate --function waves --tokens 2 --tol 0.1 --budget 5000"
+    code, _, err = run(capsys, *line.split())
+    assert code == 2
+    tol = err.split("tol=")[2].split()[0]
+    assert "can be met" in err
+    assert run(capsys, *line.replace("0.1", tol).split())[0] == 0
 
 
 def test_demo(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

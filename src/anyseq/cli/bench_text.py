@@ -63,12 +63,17 @@ def _sizes(by_method: dict[str, Any]) -> str:
                     f"{row['evaluations_per_second'] / 1e6:.1f}",
                     f"{slower:.2f} x",
                     f"{row['parameters'] / 1e6:,.1f} M",
-                    time(row["model_seconds"]),
-                    f"{row['model_bytes'] / 1e6:,.0f} MB",
+                    *_module(row),
                 )
             )
     head = ("look-up", "built in", "10⁶/s", "slower", "weights", "module in", "peak")
     return table(head, rows)
+
+
+def _module(row: dict[str, Any]) -> tuple[str, str]:
+    if row["model_seconds"] is None:  # too large to be made
+        return "-", "-"
+    return time(row["model_seconds"]), f"{row['model_bytes'] / 1e6:,.0f} MB"
 
 
 def attention_text(figures: dict[str, Any]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from textwrap import fill
 
 from cyclopts import App, CycloptsError
 
@@ -15,7 +16,7 @@ from anyseq.cli.demo import demo
 from anyseq.cli.plan import plan
 from anyseq.cli.reproduce import reproduce
 from anyseq.cli.show import show
-from anyseq.errors import AnyseqError
+from anyseq.errors import AnyseqError, CannotApproximate
 
 app = App(
     name="anyseq",
@@ -37,10 +38,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         app(arguments, exit_on_error=False, print_error=False, result_action="return_value")
     except (AnyseqError, CycloptsError) as problem:
-        line = " ".join(str(problem).split())
-        sys.stderr.write(f"anyseq: {line}\n")
+        sys.stderr.write(_lines(problem) + "\n")
         sys.exit(2)
     except KeyboardInterrupt as stopped:
         sys.stderr.write(f"anyseq: {str(stopped) or 'stopped'}\n")
         sys.exit(130)
     sys.exit(0)
+
+
+def _lines(problem: Exception) -> str:
+    """One line; if there are several reasons, these below, as wide as a terminal."""
+    if isinstance(problem, CannotApproximate) and len(problem.reasons) > 1:
+        reasons = [
+            fill(reason, 80, initial_indent="  ", subsequent_indent="    ")
+            for reason in problem.reasons
+        ]
+        return "\n".join([f"anyseq: {problem.summary}", *reasons])
+    return f"anyseq: {' '.join(str(problem).split())}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from anyseq.base import at_least_one, one_of, positive, table
@@ -21,6 +21,7 @@ DEFAULT_BUDGET = 100_000_000
 """Parameters: 0.8 GB of float64."""
 
 # Seconds to build, a rough guide: from networks of 3 and of 430 million parameters on two cores.
+_DOUBLINGS = 6  # of a tolerance that cannot be met, to find one that can
 _SECONDS_PER_PARAMETER = 3e-8
 _SECONDS_PER_VALUE = 1e-6
 
@@ -42,13 +43,9 @@ class Plan:
     def choose(self, method: str, *, proved: bool = False) -> Recipe:
         """The recipe of a method, or for "auto" the cheapest with a proof; if there is none, one
         without, unless `proved` asks for a proof."""
-        for recipe in self.recipes:
-            if recipe.method == method or (
-                method == "auto"
-                and recipe.method not in BY_NAME_ONLY
-                and (recipe.terms or not proved)
-            ):
-                return recipe
+        found = self._first(method, proved)
+        if found is not None:
+            return found
         reasons = [
             f"{name}: {why}" for name, why in self.refused.items() if method in ("auto", name)
         ]
@@ -62,8 +59,25 @@ class Plan:
         ]
         raise CannotApproximate(
             f"no construction meets tol={self.ask.tol:g} in {norm_name(self.ask.norm, self.ask.p)}",
-            [*_refuted(self.ask), *reasons],
+            [*(_refuted(self.ask) or self._larger(method, proved)), *reasons],
         )
+
+    def _first(self, method: str, proved: bool) -> Recipe | None:
+        for recipe in self.recipes:
+            unasked = recipe.method not in BY_NAME_ONLY and (recipe.terms or not proved)
+            if recipe.method == method or (method == "auto" and unasked):
+                return recipe
+        return None
+
+    def _larger(self, method: str, proved: bool) -> list[str]:
+        """A tolerance that can be met, if one of the next powers of 2 can."""
+        for power in range(1, _DOUBLINGS + 1):
+            ask = replace(self.ask, tol=self.ask.tol * 2**power)
+            found = make_plan(ask, self.budget)._first(method, proved)
+            if found is not None:
+                size = f"{found.shape.parameters:,} parameters"
+                return [f"tol={ask.tol:g} can be met, by {found.method} with {size}"]
+        return []
 
     def rows(self) -> list[dict[str, Any]]:
         """One dictionary per candidate, for machines."""

@@ -45,7 +45,8 @@ class Softmax(ProbMap):
 
     def __call__(self, scores: torch.Tensor) -> torch.Tensor:
         # softmax, but 0 instead of 0/0 for an empty row, in value and gradient
-        return torch.ops.aten._safe_softmax(scores, -1)
+        weights: torch.Tensor = torch.ops.aten._safe_softmax(scores, -1)
+        return weights
 
 
 @dataclass(frozen=True)

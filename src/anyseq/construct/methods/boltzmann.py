@@ -53,7 +53,7 @@ from anyseq.positions import Absolute
 
 NAME = "boltzmann"
 
-_LOG2_MOST_KEYS = 20  # a plan computes all keys
+_LOG2_MOST_KEYS = 22  # a plan computes all keys
 
 
 def recipe(ask: Ask) -> BoltzmannRecipe | boltzmann_rounds.RoundsRecipe:
