@@ -278,7 +278,7 @@ def test_bad_input_is_told_in_a_line_and_exit_code_2(
 
 
 def test_a_refusal_names_a_tolerance_that_can_be_met(capsys: pytest.CaptureFixture[str]) -> None:
-    line = "approximate --function waves --tokens 2 --tol 0.1 --budget 5000"
+    line = "approximate --function waves --tokens 2 --tol 0.1 --budget 2000"
     code, _, err = run(capsys, *line.split())
     assert code == 2
     tol = err.split("tol=")[2].split()[0]
