@@ -61,6 +61,7 @@ class Certificate:
             self.claim,
             network=self.result.model,
             table=self.result.fused.tensors(),
+            look_up=self.result.fused,
             order=getattr(self.result.fused, "offsets", None),
             weights_sha256=self.weights_sha256,
             table_sha256=self.table_sha256,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from textwrap import fill
 
 import torch
 
@@ -33,7 +34,11 @@ class Verification:
         words = {True: "holds", False: "FAILS", None: "skipped"}
         width = max(len(check.name) for check in self.checks)
         return "\n".join(
-            f"{check.name.ljust(width)}  {words[check.passed]}: {check.why}"
+            fill(
+                f"{check.name.ljust(width)}  {words[check.passed]}: {check.why}",
+                80,
+                subsequent_indent=" " * (width + 2),
+            )
             for check in self.checks
         )
 

@@ -278,6 +278,7 @@ def look_again(result: Approximation, **changed: Any) -> Verification:
         changed.get("claim", certified(result)),
         network=Stack(result.design, result.size, weights),
         table=table,
+        look_up=result.fused,
         order=None,
         weights_sha256=digest(weights),
         table_sha256=digest(table),

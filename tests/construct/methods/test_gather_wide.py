@@ -141,6 +141,7 @@ def look_again(name: str, **changed: Any) -> Verification:
         changed.get("claim", result.certificate.claim),
         network=Stack(result.design, result.size, weights),
         table=table,
+        look_up=result.fused,
         order=None,
         weights_sha256=digest(weights),
         table_sha256=digest(table),
