@@ -228,3 +228,22 @@ def test_bad_inputs_are_named() -> None:
         result.model.get_parameter("up_bias")[0, 0] += 1.0
     with pytest.raises(WeightsChanged):
         result.explain(x[0])
+
+
+@pytest.mark.parametrize("prob_map", ["softmax", "sparsemax", "entmax15"])
+def test_weights_beside_a_sink(prob_map: str) -> None:
+    design = aq.Design(2, position=aq.Rotary(), prob_map=prob_map, sinks=True, bos=True)
+    result = aq.approximate(
+        aq.functions["sort"], design, features=1, tol=0.6, lipschitz=1.0, method="gather"
+    )
+    model = result.model
+    layer = int((model.get_buffer("halves")[:, 0] >= 0).nonzero()[0])
+    before = list(model.trace(inputs.random(result, 1)))[layer][1]
+    mixer = model[layer].mixer
+    assert isinstance(mixer, Attention)
+    values = mixer.v_proj(before)[0].unflatten(-1, (mixer.heads, mixer.head_dim))
+    mixed = torch.zeros_like(values)
+    for head, weights in attention_weights(model, layer, before).items():
+        mixed[:, head] = weights @ values[:, head]
+    with torch.no_grad():
+        torch.testing.assert_close(mixer.o_proj(mixed.flatten(1)), mixer(before)[0])

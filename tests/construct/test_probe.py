@@ -137,3 +137,16 @@ def test_functions_that_need_positions_are_refused_without() -> None:
     with pytest.raises(CannotApproximate, match="without positions") as caught:
         aq.approximate(FUNCTIONS["reverse"], design, features=1, tol=0.5, norm="lp")
     assert "reordered by" in caught.value.reasons[0]
+
+
+def test_curvature_alone_bounds_nothing_in_many_dimensions() -> None:
+    with pytest.raises(CannotApproximate, match="give lipschitz= as well"):
+        aq.approximate(
+            lambda x: x,
+            aq.Design(30),
+            features=1,
+            tol=0.1,
+            curvature=1.0,
+            norm="mean",
+            method="fit",
+        )

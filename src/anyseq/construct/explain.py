@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING
 
 import torch
@@ -18,7 +17,7 @@ from einops import rearrange
 from anyseq.construct.error import SUP, norm_name
 from anyseq.construct.stages import Stage
 from anyseq.construct.told import Node, Told, told
-from anyseq.nn import Attention, Stack
+from anyseq.nn import Attention, BesideSink, Stack
 from anyseq.ops import attention
 from anyseq.positions import Toeplitz
 
@@ -170,22 +169,16 @@ def attention_weights(model: Stack, layer: int, z: torch.Tensor) -> dict[int, to
     k = mixer.position.turn(split(mixer.k_proj(z)), 0)
     gain = Toeplitz(model.get_parameter("gain")) if model.shape.gains else mixer.position.gain()
     each = torch.eye(count, dtype=z.dtype).expand(1, mixer.heads, count, count)
-    mix = partial(
-        attention,
+    weights = attention(
         q,
         k,
         each,
         pattern=mixer.pattern,
         bias=mixer.position.bias(q, scale, count, 0),
         gain=gain,
-        prob_map=mixer.prob_map,
+        prob_map=mixer.prob_map if mixer.sink is None else BesideSink(mixer.prob_map, mixer.sink),
         scale=scale,
     )
-    if mixer.sink is None:
-        weights = mix()
-    else:
-        weights, lse = mix(return_lse=True)
-        weights = weights * torch.sigmoid(lse - mixer.sink[:, None])[..., None]
     writes = mixer.o_proj.weight.unflatten(1, (mixer.heads, mixer.head_dim)).any(2).any(0)
     return {head: weights[0, head] for head in range(mixer.heads) if writes[head]}
 

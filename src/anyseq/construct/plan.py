@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,8 +21,9 @@ from anyseq.errors import CannotApproximate, InvalidArgument
 DEFAULT_BUDGET = 100_000_000
 """Parameters: 0.8 GB of float64."""
 
+_LARGER = (2, 4, 16, 64)  # times a tolerance that cannot be met: one of these may be
+
 # Seconds to build, a rough guide: from networks of 3 and of 430 million parameters on two cores.
-_DOUBLINGS = 6  # of a tolerance that cannot be met, to find one that can
 _SECONDS_PER_PARAMETER = 3e-8
 _SECONDS_PER_VALUE = 1e-6
 
@@ -59,7 +61,7 @@ class Plan:
         ]
         raise CannotApproximate(
             f"no construction meets tol={self.ask.tol:g} in {norm_name(self.ask.norm, self.ask.p)}",
-            [*(_refuted(self.ask) or self._larger(method, proved)), *reasons],
+            [*(_refuted(self.ask) or self._larger(method, proved=proved)), *reasons],
         )
 
     def _first(self, method: str, proved: bool) -> Recipe | None:
@@ -69,11 +71,12 @@ class Plan:
                 return recipe
         return None
 
-    def _larger(self, method: str, proved: bool) -> list[str]:
-        """A tolerance that can be met, if one of the next powers of 2 can."""
-        for power in range(1, _DOUBLINGS + 1):
-            ask = replace(self.ask, tol=self.ask.tol * 2**power)
-            found = make_plan(ask, self.budget)._first(method, proved)
+    def _larger(self, method: str, *, proved: bool) -> list[str]:
+        """A tolerance that can be met, if one of the next is."""
+        methods = METHODS if method == "auto" else (method,)
+        for times in _LARGER:
+            ask = replace(self.ask, tol=self.ask.tol * times)
+            found = make_plan(ask, self.budget, methods)._first(method, proved)
             if found is not None:
                 size = f"{found.shape.parameters:,} parameters"
                 return [f"tol={ask.tol:g} can be met, by {found.method} with {size}"]
@@ -140,6 +143,8 @@ class Plan:
             for recipe in self.recipes
             if recipe.method in BY_NAME_ONLY
         ]
+        if not self.recipes:
+            notes = [*self._larger("auto", proved=False), *notes]
         lines = [textwrap.fill(note, 80, subsequent_indent="  ") for note in notes]
         return "\n".join([head, *([body] if self.recipes else []), *lines])
 
@@ -199,12 +204,12 @@ def plan(
     return make_plan(ask, DEFAULT_BUDGET if budget is None else at_least_one("budget", budget))
 
 
-def make_plan(ask: Ask, budget: int) -> Plan:
+def make_plan(ask: Ask, budget: int, methods: Iterable[str] = METHODS) -> Plan:
     """The plan for a checked question."""
     recipes, refused = [], {}
-    for name, make_recipe in METHODS.items():
+    for name in methods:
         try:
-            recipe = make_recipe(ask)
+            recipe = METHODS[name](ask)
             _check_size(recipe, budget)
         except CannotApproximate as refusal:
             refused[name] = str(refusal)
@@ -228,7 +233,7 @@ def _refuted(ask: Ask) -> list[str]:
         verdict = check(ask.design, norm="sup" if ask.norm == SUP else "lp")
     except InvalidArgument:  # a probability map of the caller's own, of which no theorem speaks
         return []
-    if verdict.universal is not False:
+    if verdict.universal is not False or kind_of_function(ask.design, ask.norm) != "all":
         return []
     return [f"not every f can be expressed by this design. {verdict.witness}"]
 
@@ -247,7 +252,7 @@ def _check_size(recipe: Recipe, budget: int) -> None:
         grid = f" (δ = 2^-{recipe.log_steps}, {recipe.cells:,} cells)" if recipe.cells else ""
         raise CannotApproximate(
             f"it needs {shape.parameters:,} parameters in {shape.layers:,} layers"
-            f"{grid}; the budget is {budget:,}"
+            f"{grid}; the budget is {budget:,} (budget=)"
         )
     if depth is not None and depth != shape.layers:
         raise CannotApproximate(f"it needs {shape.layers:,} layers; the design has depth={depth}")

@@ -20,6 +20,7 @@ from anyseq.errors import CannotApproximate, InvalidFunction
 
 _POINTS = 2048
 _ENTRIES = 1 << 25  # of the points of all differences together
+_MOST_NODES = 1 << 20  # of a grid that bounds |f|
 _STEP = 2.0**-16  # of the finite differences: small against any cell, large against rounding
 _NEAR, _CLOSE = 2.0**-30, 2.0**-40  # a change that does not shrink between the two is a jump
 
@@ -200,6 +201,11 @@ def largest_value(target: Target, smooth: Smoothness) -> float:
         points = (lattice(per_axis, axes).double() + 0.5) / per_axis
         more = smooth.change(1 / (2 * per_axis))
     else:
+        if (per_axis + 1) ** axes > _MOST_NODES:
+            raise CannotApproximate(
+                f"curvature={smooth.curvature:g} alone bounds |f| by its values at the "
+                f"2^{axes} corners of the cube, too many; give lipschitz= as well"
+            )
         points = lattice(per_axis + 1, axes).double() / per_axis
         more = smooth.interpolation(target.tokens, target.features, 1 / per_axis).value
     values = target(points.view(-1, target.tokens, target.features))

@@ -13,6 +13,7 @@ from anyseq.nn.graph import GraphOutput, GraphTransformer, shortest_paths
 from anyseq.nn.input_position import input_position
 from anyseq.nn.layers import AttentionLayers, FeedForwardLayers, Layers, StackShape
 from anyseq.nn.mixers import AverageMixer, BilinearProjection, Mixer, SeparableConv
+from anyseq.nn.sinks import BesideSink
 from anyseq.nn.stack import Stack
 from anyseq.nn.transformer import Transformer
 
@@ -21,6 +22,7 @@ __all__ = [
     "AttentionLayers",
     "AttentionPosition",
     "AverageMixer",
+    "BesideSink",
     "BilinearProjection",
     "Block",
     "Cache",

@@ -130,6 +130,12 @@ class GraphTransformer(nn.Module):
         label = pad(distance + 1, (1, 0, 1, 0), value=0)
         bias = self.bias[:, label].transpose(0, 1).contiguous()
         if pair_bias is not None:
+            wanted = (len(distance), self.bias.shape[0], *distance.shape[1:])
+            if tuple(pair_bias.shape) != wanted:
+                raise InvalidArgument(
+                    f"pair_bias of shape {tuple(pair_bias.shape)}: expected {wanted}, (batch, "
+                    "heads, nodes, nodes)"
+                )
             bias = bias + pad(pair_bias, (1, 0, 1, 0))
         if node_mask is not None:  # here, so that it is done once for all layers
             seen = pad(node_mask, (1, 0), value=True)

@@ -345,3 +345,11 @@ def test_sup_norm_bounds_do_not_depend_on_the_exponent() -> None:
     loose = aq.plan(aq.Design(2), 1, 0.1, **local(SPIKE)).rows()[0]["error"]
     assert loose == aq.plan(aq.Design(2), 1, 0.1, p=7.0, **local(SPIKE)).rows()[0]["error"]
     assert math.isfinite(loose)
+
+
+def test_a_design_with_a_depth_gets_the_grid_that_fits_it() -> None:
+    design = aq.Design(1, depth=50)
+    result = aq.approximate(SPIKE, design, features=2, tol=0.2, **local(SPIKE))
+    assert result.size.layers == 50
+    assert result.error.upper is not None
+    assert result.error.upper <= 0.2

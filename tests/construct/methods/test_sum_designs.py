@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 
@@ -74,3 +76,30 @@ def test_the_head_returns_the_mean_over_all_positions(design: aq.Design) -> None
 def test_it_is_for_equivariant_functions_only(design: aq.Design) -> None:
     with pytest.raises(CannotApproximate, match="commute with permutations"):
         averaging_layer(design, "sup")
+
+
+@pytest.mark.parametrize(
+    ("patterns", "served"),
+    [
+        (aq.Blocks(1), False),
+        (torch.tensor([[True, False], [False, True]]), False),
+        ((aq.Blocks(1), aq.Full()), True),
+    ],
+)
+def test_one_token_beside_bos_needs_a_head_that_sees_both(patterns: Any, served: bool) -> None:
+    design = aq.Design(1, patterns, aq.NoPosition(), bos=True)
+    f = FUNCTIONS["plus-mean"]
+    asked: dict[str, Any] = {
+        "features": 1,
+        "tol": 0.5,
+        "method": "sum",
+        "lipschitz": f.lipschitz(1, 1),
+    }
+    if not served:
+        with pytest.raises(CannotApproximate, match="averages over all tokens"):
+            aq.approximate(f, design, **asked)
+        return
+    result = aq.approximate(f, design, **asked)
+    x = random(result, 200)
+    assert result.error.upper is not None
+    assert (result.model(x) - f(x)).abs().max() <= result.error.upper

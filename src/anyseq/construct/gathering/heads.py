@@ -13,6 +13,7 @@ from anyseq.design import Design
 from anyseq.nn import AttentionLayers, Layers, Stack, attention_position, inside_attention
 from anyseq.patterns import Pattern
 from anyseq.positions import URPE, Position, Rotary
+from anyseq.probability import ProbMap
 
 GAIN = "own_gain.table"
 """The gains of one layer among what URPE learns, where layers do not share them."""
@@ -103,12 +104,18 @@ class Heads:
         layer: AttentionLayers,
         gain: torch.Tensor | None,
         z: torch.Tensor,
+        prob_map: ProbMap | None = None,
     ) -> torch.Tensor:
         """z (..., vertices, width) after one layer that uses this pattern, BOS among the
-        vertices."""
+        vertices. prob_map: instead of the design's."""
         width = z.shape[-1]
         design = replace(
-            self.design, tokens=self.vertices, patterns=(pattern,), bos=False, depth=None
+            self.design,
+            tokens=self.vertices,
+            patterns=(pattern,),
+            prob_map=prob_map or self.design.prob_map,
+            bos=False,
+            depth=None,
         )
         run = Layers(attention=layer, feedforward=blank_feed_forward(1, 1, width))
         model = Stack.of(design, [run], in_features=width, out_features=width, gain=gain)

@@ -9,8 +9,8 @@ colours of them where they differ by _GAP or more. That a gap was found proves t
 every input the numbers are the same up to rounding, which is far below _GAP/8. (Weights are at most
 1 and rounding moves them by some 2^-53 per key; by its square root where entmax15 takes the root of
 a difference. For hardmax and top-k, scores that may tie are whole numbers, or whole multiples of
-a slope that is a power of two, so that ties are exact; others are no nearer than chance makes
-them.)
+a slope that is a power of two, so that ties are exact; layers where others come near are not
+taken: `Lead`.)
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from anyseq.base import generator, power_of_two_at_least
 from anyseq.construct.gadgets import into_colours
 from anyseq.construct.gathering.blocks import Blocks
 from anyseq.construct.gathering.heads import Heads, base_of
+from anyseq.construct.gathering.lead import Lead
 from anyseq.construct.gathering.room import Room
 from anyseq.design import Design
 from anyseq.errors import CannotApproximate
@@ -138,17 +139,21 @@ def _best_round(
     z = torch.zeros(heads.vertices, room.width, dtype=torch.float64)
     z[torch.arange(heads.vertices), room.position_at + torch.tensor(colours)] = 1.0
     rounds = []
+    jumps = isinstance(heads.design.probability, Hardmax | TopK)
     for _ in range(tries):
         layer = _random_layer(heads, room, known, rng)
-        seen = heads.run(pattern, layer, gain, z)[:, room.number_at]
+        lead = Lead(heads.design.probability)
+        seen = heads.run(pattern, layer, gain, z, lead if jumps else None)[:, room.number_at]
+        if not lead.safe:
+            continue
         # far apart, so that old colours stay apart
         span = power_of_two_at_least(2 * float(seen.max() - seen.min()) + 1)
         form = {room.number_at: 1.0}
         form |= {room.position_at + name: span * rank for rank, name in enumerate(known)}
         rank = torch.tensor([known.index(name) for name in colours])
         rounds.append(Round(layer, form, Classes.of(seen + span * rank)))
-    best = max(rounds, key=lambda found: found.classes.quality)
-    return best if len(best.classes.order) > len(known) else None
+    best = max(rounds, key=lambda found: found.classes.quality, default=None)
+    return best if best is not None and len(best.classes.order) > len(known) else None
 
 
 def _random_layer(

@@ -74,14 +74,18 @@ def _interpolating(ask: Ask) -> GatherRecipe:
             adaptive = _adaptive(ask)
         except CannotApproximate:
             adaptive = None
-        if adaptive is not None and (
-            even is None or adaptive.shape.parameters < even.shape.parameters
-        ):
-            return adaptive
+        found = [one for one in (even, adaptive) if one is not None]
+        if found:
+            return min(found, key=lambda one: (_too_deep(one), one.shape.parameters))
     if even is not None:
         return even
     assert refusal is not None
     raise refusal
+
+
+def _too_deep(recipe: GatherRecipe) -> bool:
+    """Whether it has more layers than the design."""
+    return recipe.shape.layers > (recipe.ask.design.depth or math.inf)
 
 
 def _adaptive(ask: Ask) -> AdaptiveRecipe:

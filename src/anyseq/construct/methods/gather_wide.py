@@ -47,13 +47,18 @@ def recipe(ask: Ask) -> WideRecipe:
     if depth is not None and layers > depth:
         raise CannotApproximate(f"its attention needs {layers} layers; the design has {depth}")
     least = max(_least_degree(ask), 2**ask.least_log_steps if ask.least_log_steps else 1)
-    found = []
+    found, tried = [], False
     for degree in sorted({least + k for k in range(4)} | {math.ceil(least * k) for k in _FURTHER}):
         if (2 * degree + 1) ** ask.axes > _MOST_DIRECTIONS:
             break
-        made = _fewest_knots(ask, degree, wanted, front)
+        tried, made = True, _fewest_knots(ask, degree, wanted, front)
         if made is not None:
             found.append(made)
+    if tried and not found:
+        raise CannotApproximate(
+            f"with cosines of degree {least} and more, the proved bound for rounding leaves "
+            f"nothing of tol={ask.tol:g}"
+        )
     if not found:
         raise CannotApproximate(
             f"it needs cosines of degree {least} or more in {ask.axes} dimensions, over "

@@ -16,6 +16,7 @@ from anyseq.construct.kind import kind_of_function
 from anyseq.design import Design
 from anyseq.errors import CannotApproximate
 from anyseq.nn import AttentionLayers
+from anyseq.patterns import Pattern
 from anyseq.positions import NoPosition
 
 
@@ -25,7 +26,10 @@ def averaging_layer(design: Design, norm: str) -> int:
     from anyseq.verdicts import check  # slow to load
 
     if design.tokens == 1 and isinstance(design.position, NoPosition):  # every f commutes
-        return 0
+        for layer, pattern in enumerate(design.cycle):
+            if any(_sees_all(part, design.size) for part in pattern.heads()):
+                return layer
+        raise CannotApproximate("it needs a head that averages over all tokens")
     if kind_of_function(design, norm) != "equivariant":
         raise CannotApproximate(
             "it serves designs that are for f that commute with permutations, such as dense "
@@ -49,7 +53,7 @@ def average(
     """Feature first + k grows by factors[k] times its mean over all positions."""
     attention = heads.blank(width)
     parts = heads.design.cycle[layer].heads()
-    everyone = [len(parts) == 1 or bool(part.mask(heads.vertices).all()) for part in parts]
+    everyone = [_sees_all(part, heads.vertices) for part in parts]
     number = torch.arange(len(factors))
     row, feature = heads.rows(everyone.index(True)).start + number, first + number
     attention.v_weight[0, row, feature] = 1.0
@@ -57,3 +61,7 @@ def average(
     if attention.sink is not None:
         attention.sink.fill_(-2 * ZERO_WEIGHT_GAP)
     return attention
+
+
+def _sees_all(pattern: Pattern, size: int) -> bool:
+    return bool(pattern.mask(size).all())
