@@ -75,7 +75,7 @@ def test_padding_is_shown() -> None:
         (aq.Design(2), {"budget": 1000}, "parameters in 580 layers"),
         (aq.Design(4), {"tol": 1e-4, "lipschitz": 9.0}, "bits and float64 holds 53"),
         (aq.Design(8), {"tol": 0.3}, "nodes in 8 dimensions"),
-        (aq.Design(1), {"tol": 1e-12}, "below the rounding of float64"),
+        (aq.Design(1), {"tol": 1e-12}, "below the proved bound for rounding"),
         (aq.Design(20000), {}, "over 2^"),
         (aq.Design(600), {}, "take 1223 bits"),
         (aq.Design(2), {"bound": 1e17}, "for |f| <= 1e+17"),
@@ -106,7 +106,7 @@ def test_refusals_say_what_stands_in_the_way(
 
 def test_a_tolerance_below_rounding_says_so() -> None:
     plan = aq.plan(aq.Design(1), 1, 1e-15, lipschitz=0.0, bound=5.0)
-    assert "below the rounding of float64" in plan.refused["gather"]
+    assert "below the proved bound for rounding" in plan.refused["gather"]
     assert "no method does it" in str(plan)
 
 

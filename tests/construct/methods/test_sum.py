@@ -186,7 +186,7 @@ def test_what_it_refuses() -> None:
     assert "multisets of cells" in refusal(features=3000, tol=0.1)
     assert "multisets of cells" in refusal(tokens=20000, tol=0.1)
     assert "bits and float64 holds 53" in refusal(tokens=7, tol=0.04)
-    assert "below the rounding of float64" in refusal(tol=1e-17, lipschitz=0.0)
+    assert "below the proved bound for rounding" in refusal(tol=1e-17, lipschitz=0.0)
     with pytest.raises(CannotApproximate, match="f does not"):
         aq.approximate(
             FUNCTIONS["sort"],

@@ -60,7 +60,9 @@ def recipe(ask: Ask) -> GatherRecipe:
         rounding = found.terms[1].value
         if rounding > ask.tol:  # a finer grid rounds more
             break
-    raise CannotApproximate(f"tol={ask.tol:g} is below the rounding of float64, {rounding:.2g}")
+    raise CannotApproximate(
+        f"tol={ask.tol:g} is below the proved bound for rounding in float64, {rounding:.2g}"
+    )
 
 
 def _check_nodes(ask: Ask, steps: int) -> None:

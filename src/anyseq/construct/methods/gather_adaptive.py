@@ -98,7 +98,7 @@ def _adaptive(ask: Ask) -> AdaptiveRecipe:
         if combine(found.terms, ask.norm, ask.p) <= ask.tol:
             return found
         room = max(2 * room, 2 * found.terms[1].value)  # smaller leaves round more
-    raise CannotApproximate(f"tol={ask.tol:g} is below the rounding of float64")
+    raise CannotApproximate(f"tol={ask.tol:g} is below the proved bound for rounding in float64")
 
 
 def _note(ask: Ask, leaves: Leaves) -> str:

@@ -76,7 +76,7 @@ def recipe(ask: Ask) -> SumRecipe:
         rounding = found.terms[1].value
         if rounding > ask.tol:  # a finer grid rounds no less
             raise CannotApproximate(
-                f"tol={ask.tol:g} is below the rounding of float64, {rounding:.2g}"
+                f"tol={ask.tol:g} is below the proved bound for rounding in float64, {rounding:.2g}"
             )
         log_steps += 1
 
