@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import pytest
@@ -106,6 +107,34 @@ def test_every_tiny_cell_can_be_trained(name: str) -> None:
         assert scores.keys() >= ({"mae"} if name == "zinc" else {"accuracy", "loss"})
         accuracy = scores.get("accuracy", Ratio.of(torch.zeros(1)))
         assert 0 <= float(accuracy.total) <= float(accuracy.items)
+
+
+SYNTHETIC = ("position-identification", "even-tokens", "constant-input", "copying", "overhead")
+
+
+TEXTS = ("language-model", "masked-lm", "classification", "translation")
+
+
+@pytest.mark.parametrize(
+    ("name", "scale"), [*product(SYNTHETIC, SCALES), *product(TEXTS, ["tiny"])]
+)
+def test_targets_are_classes_of_the_model(name: str, scale: str) -> None:
+    experiment = EXPERIMENTS[name]
+    kinds = {(cell.tokens, cell.vocab, cell.start is None): cell for cell in experiment.grid(scale)}
+    for cell in kinds.values():
+        task = experiment.task(cell, Data())
+        small = replace(cell, depth=1, dim=2 * cell.heads, **plain(cell))
+        model = experiment.model(small)
+        head = getattr(model, "head", None)
+        classes = model.get_parameter("embedding.weight" if head is None else "head.weight").shape
+        for batch in (task.batch(2, generator(0)), task.held_out()[0]):
+            target = batch["target"][batch["target"] != IGNORED]
+            assert 0 <= int(target.min()) <= int(target.max()) < classes[0]
+
+
+def plain(cell: Any) -> dict[str, str]:
+    """A hybrid has more layers than one."""
+    return {"mixer": "attention"} if hasattr(cell, "mixer") else {}
 
 
 @pytest.mark.parametrize(

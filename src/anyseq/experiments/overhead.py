@@ -47,7 +47,7 @@ class Overhead(Experiment[PositionCell]):
                 setting=f"{position}, {tokens} tokens",
                 position=position,
                 tokens=tokens,
-                vocab=_VOCABULARY,
+                vocab=max(_VOCABULARY, tokens),  # the targets are positions
             )
             for tokens in _LENGTHS[scale]
             for position in _POSITIONS
