@@ -16,11 +16,11 @@ from torch import nn
 from anyseq.base import generator
 from anyseq.errors import FileProblem, InvalidArgument
 from anyseq.experiments import EXPERIMENTS, SCALES, Table, reproduce
-from anyseq.experiments.claims import beats, is_no_worse
+from anyseq.experiments.claims import about_real_data, beats, is_no_worse
 from anyseq.experiments.classification import Classification, Classify, FillInSentences
 from anyseq.experiments.data import Data, standard_library_text
 from anyseq.experiments.encoders import EncoderCell, encoder, masked, mixers
-from anyseq.experiments.experiment import Metric
+from anyseq.experiments.experiment import Judgement, Metric
 from anyseq.experiments.language_model import LanguageCell, LanguageModel, NextToken
 from anyseq.experiments.masked_lm import FillIn, MaskedLM
 from anyseq.experiments.reading import Reading, reading
@@ -67,7 +67,7 @@ COUNTING = Reading(torch.arange(OWN, 60), torch.arange(OWN, 31), 2.0)
 
 
 def test_a_language_model_names_the_next_token() -> None:
-    task = NextToken(COUNTING, tokens=4, rows=100)
+    task = NextToken(COUNTING, tokens=4, rows=100, real_data=False)
     for batch in (task.batch(5, generator(0)), *task.held_out()):
         assert batch["input"].shape[1] == 4
         assert torch.equal(batch["target"], batch["input"] + 1)
@@ -77,9 +77,10 @@ def test_a_language_model_names_the_next_token() -> None:
 
 
 def test_perplexity_of_knowing_nothing() -> None:
-    found = NextToken(COUNTING, tokens=4, rows=100).finish({"loss": math.log(64)})
+    found = NextToken(COUNTING, tokens=4, rows=100, real_data=False).finish({"loss": math.log(64)})
     assert found["perplexity"] == pytest.approx(64)
     assert found["bits_per_character"] == pytest.approx(6 / 2)
+    assert found["real_data"] == 0.0
 
 
 def test_masking_as_in_bert() -> None:
@@ -106,7 +107,7 @@ def test_masking_as_in_bert() -> None:
 
 
 def test_held_out_masks_are_always_the_same() -> None:
-    task = FillIn(COUNTING, tokens=4, vocab=60, rows=5)
+    task = FillIn(COUNTING, tokens=4, vocab=60, rows=5, real_data=False)
     (once,), (again,) = task.held_out(), task.held_out()
     assert torch.equal(once["input"], again["input"])
     assert task.batch(3, generator(0))["input"].shape == (3, 4)
@@ -203,7 +204,7 @@ def test_padding_is_not_seen(cell: EncoderCell) -> None:
 def test_a_sentence_is_the_mean_of_its_tokens() -> None:
     ids = torch.tensor([[5, 6, PAD], [7, 8, 9]])
     part = Sentences(ids, torch.tensor([1, 0]))
-    task = Classify(part, part)
+    task = Classify(part, part, real_data=False)
 
     def model(ids: torch.Tensor, key_mask: torch.Tensor) -> torch.Tensor:
         assert torch.equal(key_mask, ids != PAD)
@@ -250,16 +251,24 @@ def test_a_classifier_from_end_to_end(tmp_path: Path, monkeypatch: pytest.Monkey
     assert table.settings == ["attention, pre-training", "attention"]
     assert table.means("accuracy").keys() == {"attention"}
     assert table.means("pretraining_accuracy").keys() == {"attention, pre-training"}
+    assert set(table.means("real_data").values()) == {0.0}
+    assert len(table.means("real_data")) == 2
 
 
 ACCURACY = Metric("accuracy", higher_is_better=True)
 
 
-def table(name: str, values: Mapping[str, tuple[float, ...]], metric: str = "accuracy") -> Table:
+def table(
+    name: str,
+    values: Mapping[str, tuple[float, ...]],
+    metric: str = "accuracy",
+    real: float = 1.0,
+) -> Table:
     rows = [
-        {"setting": setting, "seed": seed, "metric": metric, "value": value}
+        {"setting": setting, "seed": seed, "metric": measured, "value": number}
         for setting, seeds in values.items()
         for seed, value in enumerate(seeds)
+        for measured, number in ((metric, value), ("real_data", real))
     ]
     return Table(name, "small", rows)
 
@@ -309,6 +318,17 @@ def test_judgements(name: str, values: Mapping[str, float], word: str) -> None:
     assert EXPERIMENTS[name].judge(table(name, seeds, metric)).word == word
     tiny = replace(table(name, seeds, metric), scale="tiny")
     assert EXPERIMENTS[name].judge(tiny).word == "not comparable"
+    stand_in = EXPERIMENTS[name].judge(table(name, seeds, metric, real=0.0))
+    assert (stand_in.word, "without the data" in stand_in.reason) == ("not comparable", True)
+
+
+def test_a_run_without_the_mark_is_not_about_real_data() -> None:
+    marked = table("masked-lm", {"a": (0.1, 0.2)})
+    assert about_real_data(marked, Judgement("same", "")).word == "same"
+    (*others, last) = marked.rows
+    assert last["metric"] == "real_data"
+    unmarked = replace(marked, rows=others)
+    assert about_real_data(unmarked, Judgement("same", "")).word == "not comparable"
 
 
 def test_a_folder_without_sentences(tmp_path: Path) -> None:

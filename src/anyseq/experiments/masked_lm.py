@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from anyseq.base import generator
-from anyseq.experiments.claims import beats, is_no_worse, judged
+from anyseq.experiments.claims import about_real_data, beats, is_no_worse, judged
 from anyseq.experiments.data import Data
 from anyseq.experiments.encoders import MIXERS, EncoderCell, encoder, masked, torch_encoder
 from anyseq.experiments.experiment import Batch, Experiment, Judgement, Metric
@@ -52,6 +52,7 @@ class FillIn(TokenTask):
     tokens: int
     vocab: int
     rows: int
+    real_data: bool
 
     def batch(self, size: int, rng: torch.Generator) -> Batch:
         return masked(self.text.draw(size, self.tokens, rng), self.vocab, rng)
@@ -59,6 +60,9 @@ class FillIn(TokenTask):
     def held_out(self) -> Sequence[Batch]:
         ids = self.text.test_rows(self.rows, self.tokens, self.tokens)
         return in_batches(masked(ids, self.vocab, generator(2**31)))
+
+    def finish(self, means: Mapping[str, float]) -> Mapping[str, float]:
+        return {**means, "real_data": float(self.real_data)}
 
 
 class MaskedLM(Experiment[MaskedCell]):
@@ -84,7 +88,7 @@ class MaskedLM(Experiment[MaskedCell]):
 
     def task(self, cell: MaskedCell, data: Data) -> FillIn:
         text = reading(data, cell.characters, cell.vocab)
-        return FillIn(text, cell.tokens, cell.vocab, cell.test_rows)
+        return FillIn(text, cell.tokens, cell.vocab, cell.test_rows, data.folder is not None)
 
     def model(self, cell: MaskedCell) -> nn.Module:
         return encoder(cell)
@@ -103,4 +107,4 @@ class MaskedLM(Experiment[MaskedCell]):
         ]
         claims = [beats(table, self.metric, better, worse) for better, worse in order]
         claims.append(is_no_worse(table, self.metric, "hybrid-1", "attention"))
-        return judged(table, claims)
+        return about_real_data(table, judged(table, claims))
