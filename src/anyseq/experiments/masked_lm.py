@@ -97,14 +97,17 @@ class MaskedLM(Experiment[MaskedCell]):
         return torch_encoder(cell)
 
     def judge(self, table: Table) -> Judgement:
-        all_but_one = f"hybrid-{_SIZES[table.scale].depth - 1}"
+        depth = _SIZES[table.scale].depth
         order = [
             ("bproj", "average"),
             ("sepconv", "average"),
             ("attention", "bproj"),
             ("attention", "sepconv"),
-            ("attention", all_but_one),
+            ("attention", f"hybrid-{depth - 1}"),
         ]
         claims = [beats(table, self.metric, better, worse) for better, worse in order]
-        claims.append(is_no_worse(table, self.metric, "hybrid-1", "attention"))
+        claims += [
+            is_no_worse(table, self.metric, f"hybrid-{replaced}", "attention")
+            for replaced in ((1, 2) if depth > 3 else (1,))  # the last hybrid is to be worse
+        ]
         return about_real_data(table, judged(table, claims))
