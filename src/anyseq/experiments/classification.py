@@ -16,11 +16,11 @@ from torch import nn
 
 from anyseq.base import generator
 from anyseq.experiments.claims import about_real_data, beats, judged
-from anyseq.experiments.data import Data
+from anyseq.experiments.data import Data, Sources
 from anyseq.experiments.encoders import MIXERS, EncoderCell, encoder, masked, torch_encoder
 from anyseq.experiments.experiment import Batch, Experiment, Judgement, Metric
 from anyseq.experiments.reading import in_batches
-from anyseq.experiments.sentences import CLASSES, Sentences, sentences
+from anyseq.experiments.sentences import CLASSES, Sentences, labelled, sentences
 from anyseq.experiments.sparse import COMBINED, UNIONS
 from anyseq.experiments.subwords import PAD
 from anyseq.experiments.table import Table
@@ -140,6 +140,9 @@ class Classification(Experiment[EncoderCell]):
 
     def model(self, cell: EncoderCell) -> nn.Module:
         return encoder(cell, _classes(cell))
+
+    def sources(self, cell: EncoderCell, data: Data) -> Sources:
+        return labelled(data).sources
 
     def peer(self, cell: EncoderCell) -> nn.Module | None:
         return torch_encoder(cell, _classes(cell))

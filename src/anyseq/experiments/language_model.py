@@ -15,12 +15,13 @@ from torch import nn
 
 from anyseq.design import Design
 from anyseq.experiments.claims import about_real_data, beats, judged
-from anyseq.experiments.data import Data
+from anyseq.experiments.data import Data, Sources
 from anyseq.experiments.experiment import Batch, Cell, Experiment, Judgement, Metric
 from anyseq.experiments.peer import TorchPeer
 from anyseq.experiments.reading import Reading, in_batches, reading
 from anyseq.experiments.sparse import COMBINED, DENSE, UNIONS, patterns
 from anyseq.experiments.table import Table
+from anyseq.experiments.text import corpus
 from anyseq.experiments.tokens import TokenModel, TokenTask
 from anyseq.experiments.transformer_xl import xl_attention
 from anyseq.positions import URPE, Absolute, NoPosition, Position
@@ -149,6 +150,9 @@ class LanguageModel(Experiment[LanguageCell]):
         own = cell.position in ("rpe", "urpe")
         mixers = [xl_attention(cell.dim, cell.heads, cell.dropout) for _ in range(cell.depth * own)]
         return TokenModel(**_shape(cell), mixers=mixers or None, dropout=cell.dropout)
+
+    def sources(self, cell: LanguageCell, data: Data) -> Sources:
+        return corpus(data, cell.characters).sources
 
     def peer(self, cell: LanguageCell) -> nn.Module:
         return TorchPeer(**_shape(cell))

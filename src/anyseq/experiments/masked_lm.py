@@ -11,11 +11,12 @@ from torch import nn
 
 from anyseq.base import generator
 from anyseq.experiments.claims import about_real_data, beats, is_no_worse, judged
-from anyseq.experiments.data import Data
+from anyseq.experiments.data import Data, Sources
 from anyseq.experiments.encoders import MIXERS, EncoderCell, encoder, masked, torch_encoder
 from anyseq.experiments.experiment import Batch, Experiment, Judgement, Metric
 from anyseq.experiments.reading import Reading, in_batches, reading
 from anyseq.experiments.table import Table
+from anyseq.experiments.text import corpus
 from anyseq.experiments.tokens import TokenTask
 
 
@@ -92,6 +93,9 @@ class MaskedLM(Experiment[MaskedCell]):
 
     def model(self, cell: MaskedCell) -> nn.Module:
         return encoder(cell)
+
+    def sources(self, cell: MaskedCell, data: Data) -> Sources:
+        return corpus(data, cell.characters).sources
 
     def peer(self, cell: MaskedCell) -> nn.Module | None:
         return torch_encoder(cell)

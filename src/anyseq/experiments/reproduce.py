@@ -56,8 +56,9 @@ def reproduce(
         for seed, cell in product(range(seeds), experiment.grid(scale)):
             folder = _folder(out, experiment, scale, cell.setting, seed)
             if processes.is_main_process:
-                facts = {"experiment": name, "scale": scale, "seed": seed, "data": given.kind}
-                folder.open(facts | asdict(cell))
+                facts = {"experiment": name, "scale": scale, "seed": seed}
+                read = dict(experiment.sources(cell, given))
+                folder.open(facts | asdict(cell) | {"data": read})
             processes.wait_for_everyone()
             if folder.result() is None:
                 found = experiment.measure(cell, seed)

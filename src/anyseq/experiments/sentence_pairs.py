@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import torch
 
-from anyseq.experiments.data import Data, check_count
+from anyseq.experiments.data import Data, Sources, check_count, sha256_of
 from anyseq.experiments.subwords import PAD, Subwords
 
 _TATOEBA = "deu.txt.gz", "ad109252de3e35f8ec8030669ccddf6ee2f5cc1656c1928468e175233c01eb1d"
@@ -44,7 +44,7 @@ class Encodings(NamedTuple):
 @lru_cache(maxsize=1)
 def encodings(data: Data, vocab: int, tokens: int, together: int) -> Encodings:
     """Of the sequences that have room, with PAD, in so many tokens."""
-    train, test = (passages(part, together) for part in sentence_pairs(data))
+    train, test = (passages(part, together) for part in sentence_pairs(data)[:2])
     subwords = Subwords([text for pair in train for text in pair], vocab)
 
     def encoded(part: Sequence[Pair]) -> Encoded:
@@ -67,8 +67,10 @@ class Pairs(NamedTuple):
 
     train: list[Pair]
     test: list[Pair]
+    sources: Sources
 
 
+@lru_cache(maxsize=1)
 def sentence_pairs(data: Data) -> Pairs:
     """(English, German) if the data has a folder; otherwise generated ones."""
     data = data.within("tatoeba_ende")
@@ -86,7 +88,9 @@ def sentence_pairs(data: Data) -> Pairs:
     parts: tuple[list[Pair], list[Pair]] = ([], [])
     for pair, is_test in marked:
         parts[is_test].append(pair)
-    return Pairs(*parts)
+    if data.folder is None:
+        return Pairs(*parts, {"generated expressions": sha256_of(repr(parts))})
+    return Pairs(*parts, {f"Tatoeba, {_TATOEBA[0]}": _TATOEBA[1]})
 
 
 def words(sentence: str) -> str:

@@ -13,10 +13,10 @@ from torch import nn
 from anyseq.design import Design
 from anyseq.experiments.bleu import bleu, bleu_counts
 from anyseq.experiments.claims import about_real_data, beats, judged
-from anyseq.experiments.data import Data
+from anyseq.experiments.data import Data, Sources
 from anyseq.experiments.experiment import Batch, Cell, Experiment, Judgement, Metric, Ratio
 from anyseq.experiments.reading import in_batches
-from anyseq.experiments.sentence_pairs import Encoded, Encodings, encodings
+from anyseq.experiments.sentence_pairs import Encoded, Encodings, encodings, sentence_pairs
 from anyseq.experiments.sparse import COMBINED, DENSE, UNIONS, patterns
 from anyseq.experiments.table import Table
 from anyseq.experiments.tokens import IGNORED, TokenTask
@@ -131,6 +131,9 @@ class Translation(Experiment[TranslationCell]):
 
     def model(self, cell: TranslationCell) -> nn.Module:
         return Translator(**_shape(cell), dropout=cell.dropout)
+
+    def sources(self, cell: TranslationCell, data: Data) -> Sources:
+        return sentence_pairs(data).sources
 
     def peer(self, cell: TranslationCell) -> nn.Module:
         return TorchTranslator(**_shape(cell))
