@@ -16,7 +16,15 @@ import torch
 from safetensors.torch import load_file
 
 from anyseq.errors import FileProblem, TrainingDiverged
-from anyseq.experiments import EXPERIMENTS, Sight, reproduce, tables, train
+from anyseq.experiments import (
+    EXPERIMENTS,
+    Sight,
+    report_text,
+    reproduce,
+    tables,
+    train,
+    write_results,
+)
 from anyseq.experiments.engine import rate_at
 from anyseq.experiments.folder import RunFolder
 from experiments.toys import Toy, ToyCell, first, second
@@ -169,6 +177,19 @@ def test_another_configuration_is_refused(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setitem(EXPERIMENTS, "toy", Toy(first(steps=13)))
     with pytest.raises(FileProblem, match="another run: steps is 12 there, 13 here"):
         run(tmp_path)
+
+
+def test_another_configuration_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    reproduce("toy", scale="tiny", seeds=2, out=tmp_path)
+    before = (tmp_path / "results.json").read_text()
+    assert "left out" not in report_text(tables(tmp_path))
+    monkeypatch.setitem(EXPERIMENTS, "toy", Toy(first(steps=13), second()))
+    (found,) = tables(tmp_path)
+    assert found.settings == ["second"]
+    told = "2 runs of another configuration are left out: first, seed 0; first, seed 1."
+    assert told in report_text([found])
+    write_results(tmp_path)
+    assert (tmp_path / "results.json").read_text() == before
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ class RunFolder:
 
     def open(self, config: Mapping[str, Any]) -> None:
         """Make the folder, or see that it belongs to the same configuration."""
-        wanted = json.loads(json.dumps(config))  # through JSON, which is how it comes back
+        wanted = _plain(config)
         file = self.folder / "config.json"
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -57,6 +57,13 @@ class RunFolder:
                 f"{str(self.folder)!r} holds another run: {differs}; choose another --out, or "
                 "remove it"
             )
+
+    def is_of(self, facts: Mapping[str, Any]) -> bool:
+        """Whether the run was made with these facts, among others."""
+        config = self._read_json(self.folder / "config.json") or {}
+        return all(
+            name in config and config[name] == value for name, value in _plain(facts).items()
+        )
 
     def write_checkpoint(self, step: int, state: Mapping[str, Any], groups: Groups) -> None:
         """Keep this, then forget what was kept before."""
@@ -117,3 +124,9 @@ class RunFolder:
         if found is not None and not isinstance(found, dict):
             raise FileProblem(f"{str(file)!r}: expected a JSON object; remove the file")
         return found
+
+
+def _plain(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Through JSON, which is how they come back."""
+    found: dict[str, Any] = json.loads(json.dumps(facts))
+    return found

@@ -18,7 +18,7 @@ from dataclasses import asdict
 from itertools import count, product
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
 from anyseq.base import at_least_one, one_of, write_text
 from anyseq.experiments.catalogue import EXPERIMENTS
@@ -76,22 +76,36 @@ def reproduce(
 
 
 def tables(out: Path) -> list[Table]:
-    """What the finished runs under a folder say, an experiment and scale at a time."""
+    """What the finished runs under a folder say, an experiment and scale at a time; runs with
+    another configuration than today's are only named."""
     found = []
-    for name, experiment in EXPERIMENTS.items():
-        for scale in SCALES:
-            if rows := list(_rows(out, experiment, scale)):
-                found.append(Table(name, scale, rows))
+    for experiment, scale, runs in _grids(out):
+        rows = [row for run in runs if run.is_todays for row in run.rows]
+        left_out = [run.name for run in runs if not run.is_todays]
+        found.append(Table(experiment.name, scale, rows, left_out))
     return found
 
 
 def write_results(out: Path) -> None:
-    """results.json of a folder."""
-    rows = [row for table in tables(out) for row in table.rows]
+    """results.json of a folder: all rows, whatever their configuration."""
+    rows = [row for _, _, runs in _grids(out) for run in runs for row in run.rows]
     write_text(out / "results.json", json.dumps(rows, indent=1, allow_nan=False) + "\n")
 
 
-def _rows(out: Path, experiment: AnyExperiment, scale: str) -> Iterator[Row]:
+class _Finished(NamedTuple):
+    name: str
+    is_todays: bool
+    rows: list[Row]
+
+
+def _grids(out: Path) -> Iterator[tuple[AnyExperiment, str, list[_Finished]]]:
+    """Experiments and scales that have a finished run."""
+    for experiment, scale in product(EXPERIMENTS.values(), SCALES):
+        if runs := list(_finished(out, experiment, scale)):
+            yield experiment, scale, runs
+
+
+def _finished(out: Path, experiment: AnyExperiment, scale: str) -> Iterator[_Finished]:
     if not (out / experiment.name / scale).is_dir():
         return
     for cell in experiment.grid(scale):
@@ -99,15 +113,16 @@ def _rows(out: Path, experiment: AnyExperiment, scale: str) -> Iterator[Row]:
             run = _folder(out, experiment, scale, cell.setting, seed)
             if not run.folder.is_dir():
                 break
-            for metric, value in (run.result() or {}).items():
-                yield {
-                    "experiment": experiment.name,
-                    "scale": scale,
-                    "setting": cell.setting,
-                    "seed": seed,
-                    "metric": metric,
-                    "value": value,
-                }
+            result = run.result()
+            if result is None:
+                continue
+            place = {"experiment": experiment.name, "scale": scale}
+            place |= {"setting": cell.setting, "seed": seed}
+            yield _Finished(
+                f"{cell.setting}, seed {seed}",
+                run.is_of(asdict(cell)),
+                [place | {"metric": metric, "value": value} for metric, value in result.items()],
+            )
 
 
 def _folder(out: Path, experiment: AnyExperiment, scale: str, setting: str, seed: int) -> RunFolder:
