@@ -25,9 +25,9 @@ from anyseq.experiments import (
     train,
     write_results,
 )
-from anyseq.experiments.engine import rate_at
+from anyseq.experiments.engine import Engine, rate_at
 from anyseq.experiments.folder import RunFolder
-from experiments.toys import Toy, ToyCell, first, second
+from experiments.toys import Toy, ToyCell, ToyTask, first, second
 
 
 @pytest.fixture(autouse=True)
@@ -161,6 +161,30 @@ def test_two_processes_are_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         assert result["loss"] == pytest.approx(two[name][2]["loss"], rel=1e-5)
         for file, tensors in files.items():
             torch.testing.assert_close(tensors, two[name][0][file], rtol=1e-3, atol=1e-5)
+
+
+def test_the_scale_of_mixed_precision_is_kept(tmp_path: Path) -> None:
+    def engine() -> Engine:
+        made = Engine(EXPERIMENTS["toy"].model(first()), ToyTask(), first(), 0)
+        made.accelerator.scaler = torch.amp.GradScaler("cpu", init_scale=1.5 * 2**40)
+        return made
+
+    one, other = engine(), engine()
+    scaler = one.accelerator.scaler
+    scaler.load_state_dict(scaler.state_dict() | {"scale": 2.0**41 / 3, "_growth_tracker": 7})
+    folder = RunFolder(tmp_path)
+    folder.write_checkpoint(1, {}, one.state())
+    kept = folder.read_checkpoint()
+    assert kept is not None
+    other.restore(kept[1])
+    assert other.accelerator.scaler.state_dict() == scaler.state_dict()
+    assert other.accelerator.scaler.get_scale() == 2.0**41 / 3
+
+
+def test_config_has_the_precision(tmp_path: Path) -> None:
+    run(tmp_path)
+    config = json.loads((tmp_path / "toy/tiny/first/seed-0/config.json").read_text())
+    assert (config["mixed_precision"], config["data"]) == ("no", {})
 
 
 def test_a_run_may_begin_with_the_weights_of_another(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """A run on the disk: one setting, one seed.
 
     folder/
-        config.json            the cell, the seed, which data
+        config.json            the cell, the seed, which data, the precision
         step-00000200/         the last checkpoint: model, optimiser (safetensors), state (JSON)
         metrics.jsonl          a line for each look at the loss
         result.json            the metrics, once the run is over

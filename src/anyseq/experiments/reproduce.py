@@ -56,9 +56,10 @@ def reproduce(
         for seed, cell in product(range(seeds), experiment.grid(scale)):
             folder = _folder(out, experiment, scale, cell.setting, seed)
             if processes.is_main_process:
-                facts = {"experiment": name, "scale": scale, "seed": seed}
-                read = dict(experiment.sources(cell, given))
-                folder.open(facts | asdict(cell) | {"data": read})
+                facts: dict[str, Any] = {"experiment": name, "scale": scale, "seed": seed}
+                facts["data"] = dict(experiment.sources(cell, given))
+                facts["mixed_precision"] = processes.mixed_precision
+                folder.open(facts | asdict(cell))
             processes.wait_for_everyone()
             if folder.result() is None:
                 found = experiment.measure(cell, seed)
