@@ -1,6 +1,7 @@
 """Every experiment: its targets by their definition, its cells, and its judgements."""
 
 import math
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 from itertools import product
@@ -11,6 +12,7 @@ import torch
 from torch import nn
 
 from anyseq.base import generator, seed_of
+from anyseq.design import Design
 from anyseq.experiments import EXPERIMENTS, SCALES, Table, overhead
 from anyseq.experiments.copying import Copying
 from anyseq.experiments.data import Data
@@ -21,6 +23,7 @@ from anyseq.experiments.overhead import Overhead
 from anyseq.experiments.peer import speed_against
 from anyseq.experiments.step_memory import step_bytes
 from anyseq.experiments.tokens import IGNORED, TokenModel
+from anyseq.nn import Attention
 
 
 def cell_of(name: str, setting: str) -> Any:
@@ -109,6 +112,7 @@ def test_every_tiny_cell_can_be_trained(name: str) -> None:
         assert 0 <= float(accuracy.total) <= float(accuracy.items)
 
 
+ATTENTIONS = (Attention, nn.MultiheadAttention)
 SYNTHETIC = ("position-identification", "even-tokens", "constant-input", "copying", "overhead")
 
 
@@ -155,7 +159,32 @@ def test_the_peer_has_the_same_shape(name: str) -> None:
     assert peer is not None
     ids = task.batch(2, generator(0))["input"]
     assert peer(ids).shape == experiment.model(cell)(ids).shape
-    assert speed_against(peer, peer, task, 2) > 0
+
+
+def test_speed_is_how_often_a_step_is_made() -> None:
+    class Slow(TokenModel):
+        def forward(self, *given: Any, **named: Any) -> torch.Tensor:
+            time.sleep(0.03)
+            return super().forward(*given, **named)
+
+    cell = cell_of("copying", "star, 2 layers")
+    task = Copying().task(cell, Data())
+    quick = Copying().model(cell)
+    slow = Slow(Design(cell.tokens), cell.dim, 1, cell.heads, vocab=cell.vocab + 1)
+    assert speed_against(quick, slow, task, 2) > 1.5
+    assert speed_against(slow, quick, task, 2) < 1 / 1.5
+
+
+@pytest.mark.parametrize("name", ["language-model", "masked-lm", "classification", "translation"])
+def test_the_peer_drops_as_much(name: str) -> None:
+    experiment = EXPERIMENTS[name]
+    cell = replace(experiment.grid("tiny")[0], dropout=0.25)
+    peer = experiment.peer(cell)
+    assert peer is not None
+    for model in (experiment.model(cell), peer):
+        shares = {each.p for each in model.modules() if isinstance(each, nn.Dropout)}
+        shares |= {each.dropout for each in model.modules() if isinstance(each, ATTENTIONS)}
+        assert shares == {0.25}
 
 
 def test_the_peer_sees_what_the_pattern_shows() -> None:

@@ -187,6 +187,26 @@ def test_config_has_the_precision(tmp_path: Path) -> None:
     assert (config["mixed_precision"], config["data"]) == ("no", {})
 
 
+def test_a_failure_beside_the_peer_does_not_lose_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_room(*given: object) -> float:
+        raise RuntimeError("out of memory")
+
+    monkeypatch.setattr(Toy, "peer", Toy.model)
+    monkeypatch.setattr(train, "speed_against", no_room)
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="out of memory"):
+            run(tmp_path)
+    seen: list[Sight] = []
+    run(tmp_path, seen.append)
+    assert not seen
+    assert {row["setting"] for row in json.loads((tmp_path / "results.json").read_text())} == {
+        "first",
+        "second",
+    }
+
+
 def test_a_run_may_begin_with_the_weights_of_another(tmp_path: Path) -> None:
     losses: dict[str, float] = {}
     run(tmp_path, lambda sight: losses.setdefault(f"{sight.setting} {sight.step}", sight.loss))

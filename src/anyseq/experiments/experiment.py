@@ -161,7 +161,8 @@ class Experiment(ABC, Generic[C]):
         return None
 
     def measure(self, cell: C, seed: int) -> Mapping[str, float] | None:
-        """For an experiment that trains nothing: its metrics. None: train, and ask the task."""
+        """For an experiment that trains nothing: its metrics, of which the main process's count.
+        None: train, and ask the task."""
         return None
 
 

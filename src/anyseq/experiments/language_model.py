@@ -149,7 +149,7 @@ class LanguageModel(Experiment[LanguageCell]):
     def model(self, cell: LanguageCell) -> nn.Module:
         own = cell.position in ("rpe", "urpe")
         mixers = [xl_attention(cell.dim, cell.heads, cell.dropout) for _ in range(cell.depth * own)]
-        return TokenModel(**_shape(cell), mixers=mixers or None, dropout=cell.dropout)
+        return TokenModel(**_shape(cell), mixers=mixers or None)
 
     def sources(self, cell: LanguageCell, data: Data) -> Sources:
         return corpus(data, cell.characters).sources
@@ -176,5 +176,5 @@ def _shape(cell: LanguageCell) -> dict[str, Any]:
     )
     return {
         "design": design, "dim": cell.dim, "depth": cell.depth, "heads": cell.heads,
-        "vocab": cell.vocab, "causal": True,
+        "vocab": cell.vocab, "causal": True, "dropout": cell.dropout,
     }  # fmt: skip

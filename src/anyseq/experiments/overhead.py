@@ -13,7 +13,7 @@ from torch import nn
 
 from anyseq.base import medians
 from anyseq.experiments.data import Data
-from anyseq.experiments.engine import accelerator, own_random_state
+from anyseq.experiments.engine import accelerator, is_main_process, own_random_state
 from anyseq.experiments.experiment import Experiment, Judgement, Metric
 from anyseq.experiments.peer import training_step
 from anyseq.experiments.position_tasks import PositionCell, Synthetic, position_model, torch_peer
@@ -60,6 +60,8 @@ class Overhead(Experiment[PositionCell]):
         return position_model(cell, cell.vocab)
 
     def measure(self, cell: PositionCell, seed: int) -> Mapping[str, float]:
+        if not is_main_process():
+            return {}  # the others would only be in its way
         task, device = self.task(cell, Data()), accelerator().device
         with own_random_state(seed, "model"):
             models = {

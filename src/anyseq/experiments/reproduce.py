@@ -12,7 +12,7 @@ import json
 import re
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from itertools import count, product
@@ -67,13 +67,20 @@ def reproduce(
                     start = cell.start and _folder(out, experiment, scale, cell.start, seed)
                     run = Run(experiment, cell, seed, given, folder, start or None)
                     found = run.train(watch, stop)
+                    if processes.is_main_process:
+                        _keep(out, folder, found)  # whatever becomes of what follows
+                    found = found | run.speed()
                 if processes.is_main_process:
-                    folder.write_result(found)
-                    write_results(out)
-                processes.wait_for_everyone()
+                    _keep(out, folder, found)
+            processes.wait_for_everyone()
             if stop():
                 raise KeyboardInterrupt(f"stopped after {cell.setting}; the same command goes on")
     return next(table for table in tables(out) if (table.experiment, table.scale) == (name, scale))
+
+
+def _keep(out: Path, folder: RunFolder, found: Mapping[str, float]) -> None:
+    folder.write_result(found)
+    write_results(out)
 
 
 def tables(out: Path) -> list[Table]:

@@ -130,7 +130,7 @@ class Translation(Experiment[TranslationCell]):
         return Translate(found, cell.test_rows, data.folder is not None)
 
     def model(self, cell: TranslationCell) -> nn.Module:
-        return Translator(**_shape(cell), dropout=cell.dropout)
+        return Translator(**_shape(cell))
 
     def sources(self, cell: TranslationCell, data: Data) -> Sources:
         return sentence_pairs(data).sources
@@ -155,5 +155,5 @@ def _shape(cell: TranslationCell) -> dict[str, Any]:
     )
     return {
         "design": design, "dim": cell.dim, "depth": cell.depth, "heads": cell.heads,
-        "vocab": cell.vocab,
+        "vocab": cell.vocab, "dropout": cell.dropout,
     }  # fmt: skip
