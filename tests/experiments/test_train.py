@@ -284,6 +284,36 @@ def test_a_damaged_checkpoint_is_refused(tmp_path: Path) -> None:
         run(tmp_path)
 
 
+def test_what_a_killed_write_left_is_removed(tmp_path: Path) -> None:
+    folder = tmp_path / "toy/tiny/first/seed-0"
+    (folder / ".anyseq-x").mkdir(parents=True)
+    left = [folder / ".config.json.1.draft", tmp_path / ".results.json.1.draft"]
+    for draft in left:
+        draft.write_text("{")
+    run(tmp_path)
+    assert not [file for file in (*left, folder / ".anyseq-x") if file.exists()]
+
+
+@pytest.mark.parametrize("line", ["{", "[1]", '{"loss": 1.0}'])
+def test_a_damaged_line_is_named(tmp_path: Path, line: str) -> None:
+    (tmp_path / "metrics.jsonl").write_text(f'{{"step": 1, "loss": 2.0}}\n{line}\n{{"st')
+    with pytest.raises(FileProblem, match=r"metrics\.jsonl', line 2: expected a JSON object"):
+        RunFolder(tmp_path).metrics()
+
+
+def test_one_process_at_a_time(tmp_path: Path) -> None:
+    def also(sight: Sight) -> None:
+        if sight.step == 3:
+            with pytest.raises(FileProblem, match="another process is running this"):
+                run(tmp_path)
+            seen.append(sight)
+
+    seen: list[Sight] = []
+    run(tmp_path, also)
+    assert [sight.setting for sight in seen] == ["first", "second"]
+    run(tmp_path)  # nothing is held any more
+
+
 def test_the_rate_rises_and_falls() -> None:
     rates = [rate_at(first(steps=20, rate=1.0), step) for step in range(20)]
     assert rates == [0.5, *[1.0] * 16, 0.75, 0.5, 0.25]

@@ -13,7 +13,7 @@ import re
 import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from itertools import count, product
 from pathlib import Path
@@ -23,9 +23,10 @@ from typing import Any, NamedTuple
 from anyseq.base import at_least_one, one_of, write_text
 from anyseq.experiments.catalogue import EXPERIMENTS
 from anyseq.experiments.data import Data
-from anyseq.experiments.engine import accelerator
+from anyseq.experiments.engine import accelerator, is_main_process
 from anyseq.experiments.experiment import SCALES, AnyExperiment
 from anyseq.experiments.folder import RunFolder
+from anyseq.experiments.lock import locked
 from anyseq.experiments.table import Row, Table
 from anyseq.experiments.train import Run, Sight, Watch
 
@@ -55,32 +56,37 @@ def reproduce(
     with _interruptible() as stop:
         for seed, cell in product(range(seeds), experiment.grid(scale)):
             folder = _folder(out, experiment, scale, cell.setting, seed)
-            if processes.is_main_process:
-                facts: dict[str, Any] = {"experiment": name, "scale": scale, "seed": seed}
-                facts["data"] = dict(experiment.sources(cell, given))
-                facts["mixed_precision"] = processes.mixed_precision
-                folder.open(facts | asdict(cell))
-            processes.wait_for_everyone()
-            if folder.result() is None:
-                found = experiment.measure(cell, seed)
-                if found is None:
-                    start = cell.start and _folder(out, experiment, scale, cell.start, seed)
-                    run = Run(experiment, cell, seed, given, folder, start or None)
-                    found = run.train(watch, stop)
-                    if processes.is_main_process:
-                        _keep(out, folder, found)  # whatever becomes of what follows
-                    found = found | run.speed()
+            start = cell.start and _folder(out, experiment, scale, cell.start, seed)
+            run = Run(experiment, cell, seed, given, folder, start or None)
+            with ExitStack() as held:
                 if processes.is_main_process:
-                    _keep(out, folder, found)
-            processes.wait_for_everyone()
+                    facts: dict[str, Any] = {"experiment": name, "scale": scale, "seed": seed}
+                    facts["data"] = dict(experiment.sources(cell, given))
+                    facts["mixed_precision"] = processes.mixed_precision
+                    held.enter_context(folder.opened(facts | asdict(cell)))
+                processes.wait_for_everyone()
+                if folder.result() is None:
+                    _finish(run, out, watch, stop)
+                processes.wait_for_everyone()
             if stop():
                 raise KeyboardInterrupt(f"stopped after {cell.setting}; the same command goes on")
     return next(table for table in tables(out) if (table.experiment, table.scale) == (name, scale))
 
 
-def _keep(out: Path, folder: RunFolder, found: Mapping[str, float]) -> None:
-    folder.write_result(found)
-    write_results(out)
+def _finish(run: Run, out: Path, watch: Watch, stop: Callable[[], bool]) -> None:
+    """Measure or train, and keep what was found."""
+    found = run.experiment.measure(run.cell, run.seed)
+    if found is None:
+        found = run.train(watch, stop)
+        _keep(run.folder, found, out)  # whatever becomes of what follows
+        found = found | run.speed()
+    _keep(run.folder, found, out)
+
+
+def _keep(folder: RunFolder, found: Mapping[str, float], out: Path) -> None:
+    if is_main_process():
+        folder.write_result(found)
+        write_results(out)
 
 
 def tables(out: Path) -> list[Table]:
@@ -96,8 +102,11 @@ def tables(out: Path) -> list[Table]:
 
 def write_results(out: Path) -> None:
     """results.json of a folder: all rows, whatever their configuration."""
-    rows = [row for _, _, runs in _grids(out) for run in runs for row in run.rows]
-    write_text(out / "results.json", json.dumps(rows, indent=1, allow_nan=False) + "\n")
+    with locked(out, wait=True):  # or a run that ended meanwhile might be missing
+        for draft in out.glob(".results.json.*.draft"):  # of a write that was killed
+            draft.unlink(missing_ok=True)
+        rows = [row for _, _, runs in _grids(out) for run in runs for row in run.rows]
+        write_text(out / "results.json", json.dumps(rows, indent=1, allow_nan=False) + "\n")
 
 
 class _Finished(NamedTuple):
