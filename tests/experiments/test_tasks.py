@@ -13,7 +13,8 @@ from torch import nn
 
 from anyseq.base import generator, seed_of
 from anyseq.design import Design
-from anyseq.experiments import EXPERIMENTS, SCALES, Table, overhead
+from anyseq.errors import AnyseqError
+from anyseq.experiments import EXPERIMENTS, SCALES, Table, overhead, step_memory
 from anyseq.experiments.copying import Copying
 from anyseq.experiments.data import Data
 from anyseq.experiments.engine import rate_at
@@ -254,15 +255,29 @@ def test_the_judgement_of_copying() -> None:
 
 def test_overhead_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     cell = next(cell for cell in Overhead().grid("tiny") if cell.position == "urpe")
-    assert 10**5 < step_bytes(cell) < 10**9  # in a process of its own, so only once
+    found_bytes = step_bytes(cell)  # in a process of its own, so only once
+    assert found_bytes is not None
+    assert 10**5 < found_bytes < 10**9
     asked = {"urpe": 300, "rpe": 200}
     monkeypatch.setattr(overhead, "step_bytes", lambda cell: asked[cell.position])
     found = Overhead().measure(cell, 0)
     assert found["memory_against_rpe"] == 1.5
     assert all(value > 0 for value in found.values())
+    monkeypatch.setattr(overhead, "step_bytes", lambda cell: None)
+    assert found.keys() - Overhead().measure(cell, 0).keys() == {"memory_against_rpe", "megabytes"}
+
+
+def test_memory_that_cannot_be_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    cell = replace(Overhead().grid("tiny")[0], heads=3)  # of 16 features
+    with pytest.raises(AnyseqError, match=r"memory of 'rpe, 16 tokens' .*: .*heads") as raised:
+        step_bytes(cell)
+    assert "\n" not in str(raised.value)
+    monkeypatch.setattr(step_memory, "has_high_water_mark", lambda: False)
+    assert step_memory._measure(Overhead().grid("tiny")[0]) is None
 
 
 def test_the_judgement_of_overhead() -> None:
+    assert "not run yet" in Overhead().judge(table("overhead", "small", {})).reason
     few = table("overhead", "small", {"urpe, 512 tokens": 1.02}, "time_against_rpe")
     both = table("overhead", "small", {"urpe, 512 tokens": 1.1}, "memory_against_rpe")
     assert Overhead().judge(few).word == "not comparable"

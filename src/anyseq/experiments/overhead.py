@@ -77,13 +77,14 @@ class Overhead(Experiment[PositionCell]):
             cell.steps,
         )
         memory, rpe_memory = step_bytes(cell), step_bytes(replace(cell, position="rpe"))
-        return {
+        found = {
             "time_against_rpe": times["own"] / times["rpe"],
             "time_against_torch": times["own"] / times["torch"],
-            "memory_against_rpe": memory / rpe_memory,
             "steps_per_second": 1 / times["own"],
-            "megabytes": memory / 1e6,
         }
+        if memory is None or rpe_memory is None:
+            return found
+        return found | {"memory_against_rpe": memory / rpe_memory, "megabytes": memory / 1e6}
 
     def judge(self, table: Table) -> Judgement:
         if table.scale == "tiny":
@@ -92,8 +93,10 @@ class Overhead(Experiment[PositionCell]):
         time, memory = (
             table.summary(setting, metric) for metric in (self.metric.name, "memory_against_rpe")
         )
-        if time is None or memory is None:
+        if time is None:
             return Judgement("not comparable", f"not run yet: {setting}")
+        if memory is None:
+            return Judgement("not comparable", f"no memory was measured at {setting}")
         costs = f"{time.mean:.3f} times RPE's time and {memory.mean:.3f} times its memory"
         little = max(time.mean, memory.mean) <= _SMALL_COST
         return Judgement("same" if little else "different", f"{costs} at {setting}")
