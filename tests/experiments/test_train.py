@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+import traceback
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -110,30 +111,41 @@ def test_kill_at_any_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     began = time.monotonic()
     run(tmp_path / "timed")
     longest = time.monotonic() - began
-    rng, kills, out = random.Random(0), 0, tmp_path / "killed"
+    rng, kills, amid, out = random.Random(0), 0, 0, tmp_path / "killed"
+    ends = {"first": first().steps, "second": second().steps}
+    reached = dict.fromkeys(ends, 0)
     for _ in range(60):
         child = os.fork()
         if child == 0:
             try:
                 run(out)
-            finally:
-                os._exit(0)
+            except BaseException:
+                traceback.print_exc()
+                os._exit(1)
+            os._exit(0)
         time.sleep(longest * rng.uniform(0.05, 0.4))
         os.kill(child, signal.SIGKILL)
-        kills += os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        assert code in (0, -signal.SIGKILL), "the traceback is in the captured output"
+        kills += code == -signal.SIGKILL
         for folder in out.glob("toy/tiny/*/seed-0"):
+            name = folder.parent.name
             kept = RunFolder(folder).read_checkpoint()  # whole, or there is none
-            result = RunFolder(folder).result()
-            if result is not None:
-                assert kept is not None
+            step = 0 if kept is None else kept[0]["step"]
+            assert reached[name] <= step <= ends[name]
+            reached[name] = step
+            amid += code == -signal.SIGKILL and 0 < step < ends[name]
+            if RunFolder(folder).result() is not None:
+                assert step == ends[name]
         if (out / "results.json").exists():
             json.loads((out / "results.json").read_text())
         if len(list(out.glob("toy/tiny/*/seed-0/result.json"))) == 2:
             break
     assert kills >= 3
+    assert amid >= 1
     run(out)
     check_equal(ended(tmp_path / "whole"), ended(out))
-    assert not list(out.rglob(".anyseq-*"))
+    assert not [*out.rglob(".anyseq-*"), *out.rglob(".*.draft")]
 
 
 def test_two_processes_are_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
