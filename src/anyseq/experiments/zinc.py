@@ -54,7 +54,8 @@ class Zinc(Experiment[ZincCell]):
     claim = "A gain by the distance in the graph (URPE) lowers the error of a Graphormer."
     note = (
         "Of ZINC-12k the validation and test molecules are the benchmark's, those to train on a "
-        "sample of the same pool; other features of the paper's code are not copied."
+        "sample of the same pool; other features of the paper's code are not copied. Here the gain "
+        "adds 184 parameters (475,945 to 476,129), in the paper 2,416."
     )
     published: ClassVar[Mapping[str, float]] = {"rpe": 0.122, "urpe": 0.086}
 
