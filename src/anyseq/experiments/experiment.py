@@ -123,6 +123,9 @@ class Judgement(NamedTuple):
     reason: str
 
 
+TINY = Judgement("not comparable", "tiny only shows that everything runs")
+"""What every table of that scale says."""
+
 C = TypeVar("C", bound=Cell)
 
 

@@ -14,7 +14,7 @@ from torch import nn
 from anyseq.base import medians
 from anyseq.experiments.data import Data
 from anyseq.experiments.engine import accelerator, is_main_process, own_random_state
-from anyseq.experiments.experiment import Experiment, Judgement, Metric
+from anyseq.experiments.experiment import TINY, Experiment, Judgement, Metric
 from anyseq.experiments.peer import training_step
 from anyseq.experiments.position_tasks import PositionCell, Synthetic, position_model, torch_peer
 from anyseq.experiments.step_memory import step_bytes
@@ -88,7 +88,7 @@ class Overhead(Experiment[PositionCell]):
 
     def judge(self, table: Table) -> Judgement:
         if table.scale == "tiny":
-            return Judgement("not comparable", "tiny only shows that everything runs")
+            return TINY
         setting = next(iter(self.published))
         time, memory = (
             table.summary(setting, metric) for metric in (self.metric.name, "memory_against_rpe")
