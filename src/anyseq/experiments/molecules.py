@@ -42,9 +42,9 @@ def graphs(data: Data, count: int) -> GraphSplits:
     if data.folder is None:
         train, test = _generated("a", count), _generated("c", count // 4)
         mean, unit = train.y.mean(), train.y.std()
-        both = [part._replace(y=(part.y - mean) / unit) for part in (train, test)]
-        parts = (tensor.numpy().tobytes() for part in (train, test) for tensor in part[:2])
-        return GraphSplits(*both, {"generated graphs": sha256_of(*parts)})
+        sources = {"generated graphs": sha256_of(*(x.numpy().tobytes() for x in train + test))}
+        train, test = (part._replace(y=(part.y - mean) / unit) for part in (train, test))
+        return GraphSplits(train, test, sources)
     with np.load(io.BytesIO(data.read(*_ZINC)), allow_pickle=False) as arrays:
         train, test = (_zinc(arrays, part) for part in _ZINC_COUNTS)
     return GraphSplits(train, test, {f"ZINC-12k, {_ZINC[0]}": _ZINC[1]})

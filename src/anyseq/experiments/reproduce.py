@@ -133,7 +133,7 @@ def _finished(out: Path, experiment: AnyExperiment, scale: str) -> Iterator[_Fin
             result = run.result()
             if result is None:
                 continue
-            place = {"experiment": experiment.name, "scale": scale}
+            place: Row = {"experiment": experiment.name, "scale": scale}
             place |= {"setting": cell.setting, "seed": seed}
             yield _Finished(
                 f"{cell.setting}, seed {seed}",
