@@ -87,7 +87,7 @@ def judged(table: Table, claims: Sequence[Claim]) -> Judgement:
     """ "same" if all hold, "different" if one does not."""
     if table.scale == "tiny":
         return TINY
-    if all(row["seed"] == 0 for row in table.rows):
+    if {row["seed"] for row in table.rows} == {0}:
         return Judgement("not comparable", "a single seed shows no spread")
     names = {False: "the other way round", None: "cannot be told", True: "as claimed"}
     found = decided(claims)
