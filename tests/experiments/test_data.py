@@ -7,8 +7,9 @@ import pytest
 import torch
 
 from anyseq.errors import FileProblem, InvalidArgument
+from anyseq.experiments import EXPERIMENTS
 from anyseq.experiments.data import Data, check_count, standard_library_text
-from anyseq.experiments.molecules import graphs
+from anyseq.experiments.molecules import Graphs, graphs
 from anyseq.experiments.text import corpus
 from anyseq.nn import shortest_paths
 
@@ -22,7 +23,6 @@ def test_a_file_is_known_by_its_content(tmp_path: Path) -> None:
     (tmp_path / "packed.txt.gz").write_bytes(gzip.compress(TEXT))
     for name in ("plain.txt", "packed.txt.gz"):
         assert Data(tmp_path).read(name, SHA256) == TEXT
-    assert (Data(tmp_path).kind, Data().kind) == ("files", "built-in")
 
 
 def test_a_file_that_is_not_what_it_should_be(tmp_path: Path) -> None:
@@ -54,10 +54,10 @@ def test_every_machine_has_some_text() -> None:
         standard_library_text(1_000_000_000)
 
 
-def test_a_text_is_split_and_whole() -> None:
+def test_a_text_is_split() -> None:
     found = corpus(Data(), 100_000)
-    assert found.train + found.valid + found.test == standard_library_text(100_000)
-    assert [len(part) for part in found[1:]] == [90_000, 5_000, 5_000]
+    text = standard_library_text(100_000)
+    assert (found.train, found.test) == (text[:90_000], text[95_000:])
 
 
 def test_text_that_is_no_corpus(tmp_path: Path) -> None:
@@ -77,35 +77,79 @@ def test_a_folder_of_folders(tmp_path: Path) -> None:
 
 def test_generated_graphs_are_graphs() -> None:
     found = graphs(Data(), 40)
-    assert [len(part.y) for part in (found.train, found.valid, found.test)] == [40, 10, 10]
-    for part in (found.train, found.valid, found.test):
+    assert [len(part.y) for part in found[:2]] == [40, 10]
+    assert float(found.train.y.mean()) == pytest.approx(0, abs=1e-6)
+    assert float(found.train.y.std()) == pytest.approx(1)
+    for part in found[:2]:
         assert torch.equal(part.bonds, part.bonds.transpose(1, 2))
         assert not part.bonds.diagonal(dim1=1, dim2=2).any()
         assert int(part.bonds.max()) == 3
         assert not part.bonds[~part.real].any()
-        assert int(part.types.max()) < found.kinds
+        assert int(part.types.max()) < 5
         paths = shortest_paths(part.bonds > 0)
         both = part.real[:, :, None] & part.real[:, None, :]
         assert int(paths[both].max()) <= 20  # connected
         assert part.y.dtype == torch.float32
-        assert float(part.y.std()) == pytest.approx(1)
+    graphs.cache_clear()
     assert torch.equal(graphs(Data(), 40).train.y, found.train.y)
+
+
+def test_both_parts_have_one_unit() -> None:
+    """Twice the same graphs have the same y, whichever part they are in."""
+    train, test, _ = graphs(Data(), 40)
+
+    def plain(part: Graphs) -> torch.Tensor:
+        bonds = part.bonds.tril().long()
+        rings = (bonds > 0).sum((1, 2)) - part.real.sum(1) + 1
+        value = (part.types[:, :, None] - part.types[:, None, :]).abs() * bonds
+        return rings + value.sum((1, 2)) / 5
+
+    y = plain(train)
+    torch.testing.assert_close(test.y, (plain(test) - y.mean()) / y.std())
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_what_a_run_reads(name: str, tmp_path: Path) -> None:
+    cell = EXPERIMENTS[name].grid("tiny")[-1]
+    synthetic = ("position-identification", "even-tokens", "constant-input", "copying", "overhead")
+    if name in synthetic:
+        assert EXPERIMENTS[name].sources(cell, Data()) == {}
+        assert EXPERIMENTS[name].sources(cell, Data(tmp_path)) == {}
+        return
+    ((what, sha256),) = EXPERIMENTS[name].sources(cell, Data()).items()
+    assert (len(what) > 5, len(sha256)) == (True, 64)
+    with pytest.raises(FileProblem, match="--data"):
+        EXPERIMENTS[name].sources(cell, Data(tmp_path))
+
+
+def test_the_built_in_text_is_known_by_its_hash() -> None:
+    text = standard_library_text(30_000)
+    found = corpus(Data(), 30_000).sources
+    assert found == {"Python's standard library": hashlib.sha256(text.encode()).hexdigest()}
+    assert found != corpus(Data(), 30_001).sources
+
+
+def test_what_the_build_left_is_no_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "_sysconfigdata__linux.py").write_text("built here")
+    (tmp_path / "ast.py").write_text("the same everywhere")
+    monkeypatch.setattr("sysconfig.get_paths", lambda: {"stdlib": str(tmp_path)})
+    assert standard_library_text(8) == "the same"
 
 
 @pytest.mark.skipif(ROOT is None, reason="ANYSEQ_DATA names no folder with the real data")
 def test_the_real_data() -> None:
     assert ROOT is not None
     wikitext = corpus(Data(ROOT / "wikitext2"), 0)
-    assert len({*" ".join(wikitext[1:]).split(), "<eos>"}) == 33_278
+    assert len({*" ".join(wikitext[:2]).split(), "<eos>"}) == 33_278
     shakespeare = corpus(Data(ROOT / "tinyshakespeare"), 0)
-    assert sum(map(len, shakespeare[1:])) == 1_115_394
+    assert [*map(len, shakespeare[:2])] == [1_003_854, 55_770]
     zinc = graphs(Data(ROOT / "zinc"), 0)
     assert zinc.train.types.shape == (10_000, 37)
     assert float(zinc.train.real.sum(1).float().mean()) == pytest.approx(23.12, abs=0.01)
     bonds = (zinc.train.bonds > 0).sum((1, 2)).float().mean() / 2
     assert float(bonds) == pytest.approx(24.86, abs=0.01)
     assert float(zinc.test.y.std()) == pytest.approx(2.017, abs=2e-3)
-    for part in (zinc.train, zinc.valid, zinc.test):
-        assert int(part.types.max()) < zinc.kinds
+    for part in zinc[:2]:
+        assert int(part.types.max()) < 28
         assert torch.equal(part.bonds, part.bonds.transpose(1, 2))
         assert not part.bonds[~part.real].any()

@@ -1,8 +1,10 @@
 """Every experiment: its targets by their definition, its cells, and its judgements."""
 
 import math
+import time
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import pytest
@@ -10,7 +12,9 @@ import torch
 from torch import nn
 
 from anyseq.base import generator, seed_of
-from anyseq.experiments import EXPERIMENTS, SCALES, Table, overhead
+from anyseq.design import Design
+from anyseq.errors import AnyseqError
+from anyseq.experiments import EXPERIMENTS, SCALES, Table, overhead, step_memory
 from anyseq.experiments.copying import Copying
 from anyseq.experiments.data import Data
 from anyseq.experiments.engine import rate_at
@@ -20,6 +24,7 @@ from anyseq.experiments.overhead import Overhead
 from anyseq.experiments.peer import speed_against
 from anyseq.experiments.step_memory import step_bytes
 from anyseq.experiments.tokens import IGNORED, TokenModel
+from anyseq.nn import Attention
 
 
 def cell_of(name: str, setting: str) -> Any:
@@ -108,6 +113,35 @@ def test_every_tiny_cell_can_be_trained(name: str) -> None:
         assert 0 <= float(accuracy.total) <= float(accuracy.items)
 
 
+ATTENTIONS = (Attention, nn.MultiheadAttention)
+SYNTHETIC = ("position-identification", "even-tokens", "constant-input", "copying", "overhead")
+
+
+TEXTS = ("language-model", "masked-lm", "classification", "translation")
+
+
+@pytest.mark.parametrize(
+    ("name", "scale"), [*product(SYNTHETIC, SCALES), *product(TEXTS, ["tiny"])]
+)
+def test_targets_are_classes_of_the_model(name: str, scale: str) -> None:
+    experiment = EXPERIMENTS[name]
+    kinds = {(cell.tokens, cell.vocab, cell.start is None): cell for cell in experiment.grid(scale)}
+    for cell in kinds.values():
+        task = experiment.task(cell, Data())
+        small = replace(cell, depth=1, dim=2 * cell.heads, **plain(cell))
+        model = experiment.model(small)
+        head = getattr(model, "head", None)
+        classes = model.get_parameter("embedding.weight" if head is None else "head.weight").shape
+        for batch in (task.batch(2, generator(0)), task.held_out()[0]):
+            target = batch["target"][batch["target"] != IGNORED]
+            assert 0 <= int(target.min()) <= int(target.max()) < classes[0]
+
+
+def plain(cell: Any) -> dict[str, str]:
+    """A hybrid has more layers than one."""
+    return {"mixer": "attention"} if hasattr(cell, "mixer") else {}
+
+
 @pytest.mark.parametrize(
     "name",
     [
@@ -126,7 +160,32 @@ def test_the_peer_has_the_same_shape(name: str) -> None:
     assert peer is not None
     ids = task.batch(2, generator(0))["input"]
     assert peer(ids).shape == experiment.model(cell)(ids).shape
-    assert speed_against(peer, peer, task, 2) > 0
+
+
+def test_speed_is_how_often_a_step_is_made() -> None:
+    class Slow(TokenModel):
+        def forward(self, *given: Any, **named: Any) -> torch.Tensor:
+            time.sleep(0.03)
+            return super().forward(*given, **named)
+
+    cell = cell_of("copying", "star, 2 layers")
+    task = Copying().task(cell, Data())
+    quick = Copying().model(cell)
+    slow = Slow(Design(cell.tokens), cell.dim, 1, cell.heads, vocab=cell.vocab + 1)
+    assert speed_against(quick, slow, task, 2) > 1.5
+    assert speed_against(slow, quick, task, 2) < 1 / 1.5
+
+
+@pytest.mark.parametrize("name", ["language-model", "masked-lm", "classification", "translation"])
+def test_the_peer_drops_as_much(name: str) -> None:
+    experiment = EXPERIMENTS[name]
+    cell = replace(experiment.grid("tiny")[0], dropout=0.25)
+    peer = experiment.peer(cell)
+    assert peer is not None
+    for model in (experiment.model(cell), peer):
+        shares = {each.p for each in model.modules() if isinstance(each, nn.Dropout)}
+        shares |= {each.dropout for each in model.modules() if isinstance(each, ATTENTIONS)}
+        assert shares == {0.25}
 
 
 def test_the_peer_sees_what_the_pattern_shows() -> None:
@@ -196,15 +255,29 @@ def test_the_judgement_of_copying() -> None:
 
 def test_overhead_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     cell = next(cell for cell in Overhead().grid("tiny") if cell.position == "urpe")
-    assert 10**5 < step_bytes(cell) < 10**9  # in a process of its own, so only once
+    found_bytes = step_bytes(cell)  # in a process of its own, so only once
+    assert found_bytes is not None
+    assert 10**5 < found_bytes < 10**9
     asked = {"urpe": 300, "rpe": 200}
     monkeypatch.setattr(overhead, "step_bytes", lambda cell: asked[cell.position])
     found = Overhead().measure(cell, 0)
     assert found["memory_against_rpe"] == 1.5
     assert all(value > 0 for value in found.values())
+    monkeypatch.setattr(overhead, "step_bytes", lambda cell: None)
+    assert found.keys() - Overhead().measure(cell, 0).keys() == {"memory_against_rpe", "megabytes"}
+
+
+def test_memory_that_cannot_be_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    cell = replace(Overhead().grid("tiny")[0], heads=3)  # of 16 features
+    with pytest.raises(AnyseqError, match=r"memory of 'rpe, 16 tokens' .*: .*heads") as raised:
+        step_bytes(cell)
+    assert "\n" not in str(raised.value)
+    monkeypatch.setattr(step_memory, "has_high_water_mark", lambda: False)
+    assert step_memory._measure(Overhead().grid("tiny")[0]) is None
 
 
 def test_the_judgement_of_overhead() -> None:
+    assert "not run yet" in Overhead().judge(table("overhead", "small", {})).reason
     few = table("overhead", "small", {"urpe, 512 tokens": 1.02}, "time_against_rpe")
     both = table("overhead", "small", {"urpe, 512 tokens": 1.1}, "memory_against_rpe")
     assert Overhead().judge(few).word == "not comparable"

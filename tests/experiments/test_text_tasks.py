@@ -3,7 +3,6 @@
 import math
 import os
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,12 +14,10 @@ from torch import nn
 
 from anyseq.base import generator
 from anyseq.errors import FileProblem, InvalidArgument
-from anyseq.experiments import EXPERIMENTS, SCALES, Table, reproduce
-from anyseq.experiments.claims import beats, is_no_worse
+from anyseq.experiments import SCALES, reproduce
 from anyseq.experiments.classification import Classification, Classify, FillInSentences
 from anyseq.experiments.data import Data, standard_library_text
 from anyseq.experiments.encoders import EncoderCell, encoder, masked, mixers
-from anyseq.experiments.experiment import Metric
 from anyseq.experiments.language_model import LanguageCell, LanguageModel, NextToken
 from anyseq.experiments.masked_lm import FillIn, MaskedLM
 from anyseq.experiments.reading import Reading, reading
@@ -67,7 +64,7 @@ COUNTING = Reading(torch.arange(OWN, 60), torch.arange(OWN, 31), 2.0)
 
 
 def test_a_language_model_names_the_next_token() -> None:
-    task = NextToken(COUNTING, tokens=4, rows=100)
+    task = NextToken(COUNTING, tokens=4, rows=100, real_data=False)
     for batch in (task.batch(5, generator(0)), *task.held_out()):
         assert batch["input"].shape[1] == 4
         assert torch.equal(batch["target"], batch["input"] + 1)
@@ -77,9 +74,10 @@ def test_a_language_model_names_the_next_token() -> None:
 
 
 def test_perplexity_of_knowing_nothing() -> None:
-    found = NextToken(COUNTING, tokens=4, rows=100).finish({"loss": math.log(64)})
+    found = NextToken(COUNTING, tokens=4, rows=100, real_data=False).finish({"loss": math.log(64)})
     assert found["perplexity"] == pytest.approx(64)
     assert found["bits_per_character"] == pytest.approx(6 / 2)
+    assert found["real_data"] == 0.0
 
 
 def test_masking_as_in_bert() -> None:
@@ -106,7 +104,7 @@ def test_masking_as_in_bert() -> None:
 
 
 def test_held_out_masks_are_always_the_same() -> None:
-    task = FillIn(COUNTING, tokens=4, vocab=60, rows=5)
+    task = FillIn(COUNTING, tokens=4, vocab=60, rows=5, real_data=False)
     (once,), (again,) = task.held_out(), task.held_out()
     assert torch.equal(once["input"], again["input"])
     assert task.batch(3, generator(0))["input"].shape == (3, 4)
@@ -203,7 +201,7 @@ def test_padding_is_not_seen(cell: EncoderCell) -> None:
 def test_a_sentence_is_the_mean_of_its_tokens() -> None:
     ids = torch.tensor([[5, 6, PAD], [7, 8, 9]])
     part = Sentences(ids, torch.tensor([1, 0]))
-    task = Classify(part, part)
+    task = Classify(part, part, real_data=False)
 
     def model(ids: torch.Tensor, key_mask: torch.Tensor) -> torch.Tensor:
         assert torch.equal(key_mask, ids != PAD)
@@ -250,65 +248,8 @@ def test_a_classifier_from_end_to_end(tmp_path: Path, monkeypatch: pytest.Monkey
     assert table.settings == ["attention, pre-training", "attention"]
     assert table.means("accuracy").keys() == {"attention"}
     assert table.means("pretraining_accuracy").keys() == {"attention, pre-training"}
-
-
-ACCURACY = Metric("accuracy", higher_is_better=True)
-
-
-def table(name: str, values: Mapping[str, tuple[float, ...]], metric: str = "accuracy") -> Table:
-    rows = [
-        {"setting": setting, "seed": seed, "metric": metric, "value": value}
-        for setting, seeds in values.items()
-        for seed, value in enumerate(seeds)
-    ]
-    return Table(name, "small", rows)
-
-
-def test_claims_are_weighed_against_the_spread() -> None:
-    found = table("", {"a": (0.5, 0.6), "b": (0.2, 0.3), "c": (0.4, 0.6), "d": (0.9,)})
-    assert beats(found, ACCURACY, "a", "b").holds is True
-    assert beats(found, ACCURACY, "b", "a").holds is False
-    assert beats(found, ACCURACY, "a", "c").holds is None
-    assert beats(found, ACCURACY, "d", "b").holds is None  # a single seed
-    assert beats(found, ACCURACY, "a", "e") == (None, "not run yet: e")
-    assert beats(found, Metric("accuracy", higher_is_better=False), "b", "a").holds is True
-    assert is_no_worse(found, ACCURACY, "c", "a").holds is True
-    assert is_no_worse(found, ACCURACY, "b", "a").holds is False
-    assert is_no_worse(found, ACCURACY, "e", "a").holds is None
-
-
-ORDERED = {"attention": 0.6, "bproj": 0.5, "sepconv": 0.5, "average": 0.3}
-HYBRIDS = {"hybrid-1": 0.61, "hybrid-2": 0.6, "hybrid-3": 0.55}
-PERPLEXITIES = {"rpe": 24.0, "urpe": 23.2} | {
-    f"{pattern}, sparsity {level}": value
-    for level in (0.5, 0.65)
-    for pattern, value in zip(UNIONS, (30.0, 33.0, 31.0, 35.0), strict=True)
-}
-
-
-@pytest.mark.parametrize(
-    ("name", "values", "word"),
-    [
-        ("classification", ORDERED, "same"),
-        ("classification", ORDERED | {"average": 0.7}, "different"),
-        ("classification", ORDERED | {"average": 0.5}, "not comparable"),
-        ("classification", {"attention": 0.6}, "not comparable"),
-        ("masked-lm", ORDERED | HYBRIDS, "same"),
-        ("masked-lm", ORDERED | HYBRIDS | {"hybrid-1": 0.4}, "different"),
-        ("masked-lm", ORDERED | HYBRIDS | {"hybrid-3": 0.7}, "different"),
-        ("masked-lm", ORDERED, "not comparable"),
-        ("language-model", PERPLEXITIES, "same"),
-        ("language-model", PERPLEXITIES | {"urpe": 25.0}, "different"),
-        ("language-model", PERPLEXITIES | {"random, sparsity 0.65": 20.0}, "different"),
-        ("language-model", {"urpe": 23.2}, "not comparable"),
-    ],
-)
-def test_judgements(name: str, values: Mapping[str, float], word: str) -> None:
-    seeds = {setting: (value * 0.999, value * 1.001) for setting, value in values.items()}
-    metric = EXPERIMENTS[name].metric.name
-    assert EXPERIMENTS[name].judge(table(name, seeds, metric)).word == word
-    tiny = replace(table(name, seeds, metric), scale="tiny")
-    assert EXPERIMENTS[name].judge(tiny).word == "not comparable"
+    assert set(table.means("real_data").values()) == {0.0}
+    assert len(table.means("real_data")) == 2
 
 
 def test_a_folder_without_sentences(tmp_path: Path) -> None:

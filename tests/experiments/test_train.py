@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+import traceback
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,10 +17,18 @@ import torch
 from safetensors.torch import load_file
 
 from anyseq.errors import FileProblem, TrainingDiverged
-from anyseq.experiments import EXPERIMENTS, Sight, reproduce, tables, train
-from anyseq.experiments.engine import rate_at
+from anyseq.experiments import (
+    EXPERIMENTS,
+    Sight,
+    report_text,
+    reproduce,
+    tables,
+    train,
+    write_results,
+)
+from anyseq.experiments.engine import Engine, rate_at
 from anyseq.experiments.folder import RunFolder
-from experiments.toys import Toy, ToyCell, first, second
+from experiments.toys import Toy, ToyCell, ToyTask, first, second
 
 
 @pytest.fixture(autouse=True)
@@ -77,7 +86,8 @@ def test_what_is_done_is_not_redone(tmp_path: Path) -> None:
     seen: list[Sight] = []
     run(tmp_path, seen.append)
     assert not seen
-    reproduce("toy", scale="tiny", seeds=2, out=tmp_path, watch=seen.append)
+    # toy reads no data, so a folder with some changes nothing
+    reproduce("toy", scale="tiny", seeds=2, out=tmp_path, data=tmp_path, watch=seen.append)
     assert {sight.seed for sight in seen} == {1}
 
 
@@ -101,30 +111,41 @@ def test_kill_at_any_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     began = time.monotonic()
     run(tmp_path / "timed")
     longest = time.monotonic() - began
-    rng, kills, out = random.Random(0), 0, tmp_path / "killed"
+    rng, kills, amid, out = random.Random(0), 0, 0, tmp_path / "killed"
+    ends = {"first": first().steps, "second": second().steps}
+    reached = dict.fromkeys(ends, 0)
     for _ in range(60):
         child = os.fork()
         if child == 0:
             try:
                 run(out)
-            finally:
-                os._exit(0)
+            except BaseException:
+                traceback.print_exc()
+                os._exit(1)
+            os._exit(0)
         time.sleep(longest * rng.uniform(0.05, 0.4))
         os.kill(child, signal.SIGKILL)
-        kills += os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        assert code in (0, -signal.SIGKILL), "the traceback is in the captured output"
+        kills += code == -signal.SIGKILL
         for folder in out.glob("toy/tiny/*/seed-0"):
+            name = folder.parent.name
             kept = RunFolder(folder).read_checkpoint()  # whole, or there is none
-            result = RunFolder(folder).result()
-            if result is not None:
-                assert kept is not None
+            step = 0 if kept is None else kept[0]["step"]
+            assert reached[name] <= step <= ends[name]
+            reached[name] = step
+            amid += code == -signal.SIGKILL and 0 < step < ends[name]
+            if RunFolder(folder).result() is not None:
+                assert step == ends[name]
         if (out / "results.json").exists():
             json.loads((out / "results.json").read_text())
         if len(list(out.glob("toy/tiny/*/seed-0/result.json"))) == 2:
             break
     assert kills >= 3
+    assert amid >= 1
     run(out)
     check_equal(ended(tmp_path / "whole"), ended(out))
-    assert not list(out.rglob(".anyseq-*"))
+    assert not [*out.rglob(".anyseq-*"), *out.rglob(".*.draft")]
 
 
 def test_two_processes_are_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -154,6 +175,50 @@ def test_two_processes_are_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
             torch.testing.assert_close(tensors, two[name][0][file], rtol=1e-3, atol=1e-5)
 
 
+def test_the_scale_of_mixed_precision_is_kept(tmp_path: Path) -> None:
+    def engine() -> Engine:
+        made = Engine(EXPERIMENTS["toy"].model(first()), ToyTask(), first(), 0)
+        made.accelerator.scaler = torch.amp.GradScaler("cpu", init_scale=1.5 * 2**40)
+        return made
+
+    one, other = engine(), engine()
+    scaler = one.accelerator.scaler
+    scaler.load_state_dict(scaler.state_dict() | {"scale": 2.0**41 / 3, "_growth_tracker": 7})
+    folder = RunFolder(tmp_path)
+    folder.write_checkpoint(1, {}, one.state())
+    kept = folder.read_checkpoint()
+    assert kept is not None
+    other.restore(kept[1])
+    assert other.accelerator.scaler.state_dict() == scaler.state_dict()
+    assert other.accelerator.scaler.get_scale() == 2.0**41 / 3
+
+
+def test_config_has_the_precision(tmp_path: Path) -> None:
+    run(tmp_path)
+    config = json.loads((tmp_path / "toy/tiny/first/seed-0/config.json").read_text())
+    assert (config["mixed_precision"], config["data"]) == ("no", {})
+
+
+def test_a_failure_beside_the_peer_does_not_lose_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_room(*given: object) -> float:
+        raise RuntimeError("out of memory")
+
+    monkeypatch.setattr(Toy, "peer", Toy.model)
+    monkeypatch.setattr(train, "speed_against", no_room)
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="out of memory"):
+            run(tmp_path)
+    seen: list[Sight] = []
+    run(tmp_path, seen.append)
+    assert not seen
+    assert {row["setting"] for row in json.loads((tmp_path / "results.json").read_text())} == {
+        "first",
+        "second",
+    }
+
+
 def test_a_run_may_begin_with_the_weights_of_another(tmp_path: Path) -> None:
     losses: dict[str, float] = {}
     run(tmp_path, lambda sight: losses.setdefault(f"{sight.setting} {sight.step}", sight.loss))
@@ -168,6 +233,19 @@ def test_another_configuration_is_refused(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setitem(EXPERIMENTS, "toy", Toy(first(steps=13)))
     with pytest.raises(FileProblem, match="another run: steps is 12 there, 13 here"):
         run(tmp_path)
+
+
+def test_another_configuration_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    reproduce("toy", scale="tiny", seeds=2, out=tmp_path)
+    before = (tmp_path / "results.json").read_text()
+    assert "left out" not in report_text(tables(tmp_path))
+    monkeypatch.setitem(EXPERIMENTS, "toy", Toy(first(steps=13), second()))
+    (found,) = tables(tmp_path)
+    assert found.settings == ["second"]
+    told = "2 runs of another configuration are left out: first, seed 0; first, seed 1."
+    assert told in report_text([found])
+    write_results(tmp_path)
+    assert (tmp_path / "results.json").read_text() == before
 
 
 @pytest.mark.parametrize(
@@ -216,6 +294,36 @@ def test_a_damaged_checkpoint_is_refused(tmp_path: Path) -> None:
     (folder / "config.json").write_text("{")
     with pytest.raises(FileProblem, match="cannot be read"):
         run(tmp_path)
+
+
+def test_what_a_killed_write_left_is_removed(tmp_path: Path) -> None:
+    folder = tmp_path / "toy/tiny/first/seed-0"
+    (folder / ".anyseq-x").mkdir(parents=True)
+    left = [folder / ".config.json.1.draft", tmp_path / ".results.json.1.draft"]
+    for draft in left:
+        draft.write_text("{")
+    run(tmp_path)
+    assert not [file for file in (*left, folder / ".anyseq-x") if file.exists()]
+
+
+@pytest.mark.parametrize("line", ["{", "[1]", '{"loss": 1.0}'])
+def test_a_damaged_line_is_named(tmp_path: Path, line: str) -> None:
+    (tmp_path / "metrics.jsonl").write_text(f'{{"step": 1, "loss": 2.0}}\n{line}\n{{"st')
+    with pytest.raises(FileProblem, match=r"metrics\.jsonl', line 2: expected a JSON object"):
+        RunFolder(tmp_path).metrics()
+
+
+def test_one_process_at_a_time(tmp_path: Path) -> None:
+    def also(sight: Sight) -> None:
+        if sight.step == 3:
+            with pytest.raises(FileProblem, match="another process is running this"):
+                run(tmp_path)
+            seen.append(sight)
+
+    seen: list[Sight] = []
+    run(tmp_path, also)
+    assert [sight.setting for sight in seen] == ["first", "second"]
+    run(tmp_path)  # nothing is held any more
 
 
 def test_the_rate_rises_and_falls() -> None:

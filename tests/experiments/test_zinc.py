@@ -87,6 +87,15 @@ def test_urpe_starts_at_rpe() -> None:
     torch.testing.assert_close(urpe(batch), rpe(batch))
 
 
+def test_the_parameters_that_the_note_tells() -> None:
+    counts = [
+        sum(weight.numel() for weight in Zinc().model(cell).parameters())
+        for cell in Zinc().grid("paper")
+    ]
+    assert counts == [475_945, 476_129]
+    assert all(f"{count:,}" in Zinc.note for count in counts)
+
+
 def test_the_edge_term_by_hand() -> None:
     """Its number for each hop and kind of edge, averaged over the path: in the bias of a layer that
     is given it, as in the model."""

@@ -9,7 +9,7 @@ from anyseq.base.dyadic import (
     power_of_two_at_most,
 )
 from anyseq.base.files import check_new, read_folder, write_folder, write_text
-from anyseq.base.memory import extra_bytes
+from anyseq.base.memory import extra_bytes, has_high_water_mark
 from anyseq.base.progress import Progress, silent
 from anyseq.base.random import generator, seed_of, uniform
 from anyseq.base.text import layers_text, table
@@ -25,6 +25,7 @@ __all__ = [
     "extra_bytes",
     "finite",
     "generator",
+    "has_high_water_mark",
     "layers_text",
     "medians",
     "non_negative",

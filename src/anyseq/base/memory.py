@@ -8,6 +8,11 @@ from pathlib import Path
 _STATUS, _RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 
+def has_high_water_mark() -> bool:
+    """Whether the kernel tells, as Linux does, how much memory a process held at most."""
+    return _RESET.exists()
+
+
 def extra_bytes(work: Callable[[], object]) -> int:
     """The high-water mark while it runs, less what was held before. The kernel counts pages in
     batches, so that work of less than a megabyte may seem to give memory back; that is none."""

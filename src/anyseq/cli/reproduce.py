@@ -75,7 +75,7 @@ def reproduce(
     elif report is not None:
         _report(report, json)
     elif name is not None:
-        curves = tensorboard(out) if board else nullcontext(unwatched)
+        curves = tensorboard(out, name, scale) if board else nullcontext(unwatched)
         with _bar(name) as show, curves as note:
 
             def watch(sight: Sight) -> None:

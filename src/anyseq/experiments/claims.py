@@ -1,55 +1,100 @@
-"""Claims that one setting is better than another, weighed against the spread over seeds."""
+"""Claims that one setting is better than another, weighed against the spread over seeds.
+
+A difference counts if Welch's t test, two-sided, finds it at 5 %, with Holm's correction over all
+claims of an experiment: of many claims some would hold by chance.
+"""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from anyseq.experiments.experiment import Judgement, Metric
-from anyseq.experiments.table import Table
+from anyseq.experiments.experiment import TINY, Judgement, Metric
+from anyseq.experiments.table import Summary, Table
 
-_ERRORS = 2.0  # standard errors that a difference must exceed to count
+_LEVEL = 0.05
 
 
 class Claim(NamedTuple):
-    """holds: None if the runs cannot tell."""
+    """gap: how much better the claim's favourite is; p: how likely a gap of that size is by chance,
+    None if the runs cannot tell; by_default: whether it holds as long as nothing speaks against
+    it."""
 
-    holds: bool | None
     text: str
+    gap: float = 0.0
+    p: float | None = None
+    by_default: bool = False
 
 
 def beats(table: Table, metric: Metric, better: str, worse: str) -> Claim:
-    """That `better` is; a difference of up to two standard errors, or a single seed, says
-    nothing."""
-    first, second = (table.summary(setting, metric.name) for setting in (better, worse))
-    if first is None or second is None:
-        missing = better if first is None else worse
-        return Claim(None, f"not run yet: {missing}")
-    gap = (first.mean - second.mean) * (1 if metric.higher_is_better else -1)
-    text = f"{better} ({first.mean:.3f}) over {worse} ({second.mean:.3f})"
-    if first.spread is None or second.spread is None:
-        return Claim(None, text)
-    error = math.sqrt(first.spread**2 / first.seeds + second.spread**2 / second.seeds)
-    return Claim(None if abs(gap) <= _ERRORS * error else gap > 0, text)
+    """That `better` is."""
+    return _claim(table, metric, better, "over", worse)
 
 
 def is_no_worse(table: Table, metric: Metric, setting: str, than: str) -> Claim:
     """That `setting` matches the other, or is better: whatever is not clearly worse does."""
-    worse = beats(table, metric, than, setting)
-    better = beats(table, metric, setting, than)
-    known = all(table.summary(name, metric.name) is not None for name in (setting, than))
-    return Claim(not worse.holds if known else None, better.text)
+    return _claim(table, metric, setting, "no worse than", than)._replace(by_default=True)
+
+
+def _claim(table: Table, metric: Metric, favourite: str, relation: str, other: str) -> Claim:
+    first, second = (table.summary(setting, metric.name) for setting in (favourite, other))
+    if first is None or second is None:
+        return Claim(f"not run yet: {favourite if first is None else other}")
+    gap = (first.mean - second.mean) * (1 if metric.higher_is_better else -1)
+    text = f"{favourite} ({first.mean:.3f}) {relation} {other} ({second.mean:.3f})"
+    return Claim(text, gap, _by_chance(first, second))
+
+
+def _by_chance(first: Summary, second: Summary) -> float | None:
+    """Welch's p; a single seed shows no spread, so there is none."""
+    from scipy.stats import ttest_ind_from_stats  # slow to import
+
+    if first.spread is None or second.spread is None:
+        return None
+    if first.spread == second.spread == 0.0:  # t would be infinite
+        return float(first.mean == second.mean)
+    sides = (first.mean, first.spread, first.seeds), (second.mean, second.spread, second.seeds)
+    return float(ttest_ind_from_stats(*sides[0], *sides[1], equal_var=False).pvalue)
+
+
+def decided(claims: Sequence[Claim]) -> list[bool | None]:
+    """Whether each claim holds; None if the runs cannot tell.
+
+    Holm: in the order of p, the k-th of m (from 0) counts if p ≤ 5 % / (m - k) and all before it
+    did. A claim without p is among the m, so that a run that is missing makes no other claim
+    easier.
+    """
+    order = sorted(range(len(claims)), key=lambda place: _p(claims[place]))
+    clear: set[int] = set()
+    for k, place in enumerate(order):
+        if _p(claims[place]) > _LEVEL / (len(claims) - k):
+            break
+        clear.add(place)
+
+    def holds(place: int, claim: Claim) -> bool | None:
+        if place in clear:
+            return claim.gap > 0
+        return True if claim.by_default and claim.p is not None else None
+
+    return [holds(place, claim) for place, claim in enumerate(claims)]
+
+
+def _p(claim: Claim) -> float:
+    return 1.0 if claim.p is None else claim.p
 
 
 def judged(table: Table, claims: Sequence[Claim]) -> Judgement:
     """ "same" if all hold, "different" if one does not."""
     if table.scale == "tiny":
-        return Judgement("not comparable", "tiny only shows that everything runs")
-    if all(row["seed"] == 0 for row in table.rows):
+        return TINY
+    if {row["seed"] for row in table.rows} == {0}:
         return Judgement("not comparable", "a single seed shows no spread")
     names = {False: "the other way round", None: "cannot be told", True: "as claimed"}
-    parts = {holds: [claim.text for claim in claims if claim.holds is holds] for holds in names}
+    found = decided(claims)
+    parts = {
+        holds: [claim.text for claim, one in zip(claims, found, strict=True) if one is holds]
+        for holds in names
+    }
     reason = ". ".join(
         f"{names[holds].capitalize()}: {'; '.join(texts)}"
         for holds, texts in parts.items()
@@ -63,7 +108,12 @@ def judged(table: Table, claims: Sequence[Claim]) -> Judgement:
 def about_real_data(table: Table, found: Judgement) -> Judgement:
     """The judgement, if every run has the metric real_data = 1: what stands in for the data shows
     that everything works, and no more."""
-    marks = [row["value"] for row in table.rows if row["metric"] == "real_data"]
-    if marks and min(marks) == 1.0:
+    runs = {(row["setting"], row["seed"]) for row in table.rows}
+    real = {
+        (row["setting"], row["seed"])
+        for row in table.rows
+        if (row["metric"], row["value"]) == ("real_data", 1.0)
+    }
+    if runs == real:
         return found
     return Judgement("not comparable", f"without the data. {found.reason}")

@@ -15,12 +15,12 @@ import torch
 from torch import nn
 
 from anyseq.base import generator
-from anyseq.experiments.claims import beats, judged
-from anyseq.experiments.data import Data
+from anyseq.experiments.claims import about_real_data, beats, judged
+from anyseq.experiments.data import Data, Sources
 from anyseq.experiments.encoders import MIXERS, EncoderCell, encoder, masked, torch_encoder
 from anyseq.experiments.experiment import Batch, Experiment, Judgement, Metric
 from anyseq.experiments.reading import in_batches
-from anyseq.experiments.sentences import CLASSES, Sentences, sentences
+from anyseq.experiments.sentences import CLASSES, Sentences, labelled, sentences
 from anyseq.experiments.sparse import COMBINED, UNIONS
 from anyseq.experiments.subwords import PAD
 from anyseq.experiments.table import Table
@@ -61,6 +61,7 @@ class FillInSentences(_Padded):
     train: Sentences
     test: Sentences
     vocab: int
+    real_data: bool
 
     def batch(self, size: int, rng: torch.Generator) -> Batch:
         rows = torch.randint(len(self.train.ids), (size,), generator=rng)
@@ -71,7 +72,8 @@ class FillInSentences(_Padded):
 
     def finish(self, means: Mapping[str, float]) -> Mapping[str, float]:
         """Not under the name of the metric that the table is about."""
-        return {f"pretraining_{name}": value for name, value in means.items()}
+        found = {f"pretraining_{name}": value for name, value in means.items()}
+        return {**found, "real_data": float(self.real_data)}
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,7 @@ class Classify(_Padded):
 
     train: Sentences
     test: Sentences
+    real_data: bool
 
     def batch(self, size: int, rng: torch.Generator) -> Batch:
         rows = torch.randint(len(self.train.ids), (size,), generator=rng)
@@ -93,6 +96,9 @@ class Classify(_Padded):
         each = super().logits(model, batch)
         real = (batch["input"] != PAD)[..., None].to(each)
         return (each * real).sum(1, keepdim=True) / real.sum(1, keepdim=True)
+
+    def finish(self, means: Mapping[str, float]) -> Mapping[str, float]:
+        return {**means, "real_data": float(self.real_data)}
 
 
 class Classification(Experiment[EncoderCell]):
@@ -127,12 +133,16 @@ class Classification(Experiment[EncoderCell]):
 
     def task(self, cell: EncoderCell, data: Data) -> TokenTask:
         train, test = sentences(data, cell.vocab, cell.tokens)
+        real = data.folder is not None
         if cell.start is None:
-            return FillInSentences(train, test, cell.vocab)
-        return Classify(train, test)
+            return FillInSentences(train, test, cell.vocab, real)
+        return Classify(train, test, real)
 
     def model(self, cell: EncoderCell) -> nn.Module:
         return encoder(cell, _classes(cell))
+
+    def sources(self, cell: EncoderCell, data: Data) -> Sources:
+        return labelled(data).sources
 
     def peer(self, cell: EncoderCell) -> nn.Module | None:
         return torch_encoder(cell, _classes(cell))
@@ -144,7 +154,8 @@ class Classification(Experiment[EncoderCell]):
             ("bproj", "average"),
             ("sepconv", "average"),
         ]
-        return judged(table, [beats(table, self.metric, better, worse) for better, worse in order])
+        claims = [beats(table, self.metric, better, worse) for better, worse in order]
+        return about_real_data(table, judged(table, claims))
 
 
 def _classes(cell: EncoderCell) -> int | None:

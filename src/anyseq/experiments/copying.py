@@ -9,18 +9,15 @@ from typing import ClassVar
 import torch
 from torch import nn
 
-from anyseq.base import generator
 from anyseq.design import Design
 from anyseq.experiments.data import Data
-from anyseq.experiments.experiment import Batch, Cell, Experiment, Judgement, Metric
+from anyseq.experiments.experiment import TINY, Batch, Cell, Experiment, Judgement, Metric
 from anyseq.experiments.peer import TorchPeer
 from anyseq.experiments.table import Table
-from anyseq.experiments.tokens import IGNORED, TokenModel, TokenTask
+from anyseq.experiments.tokens import IGNORED, SOLVED, DrawnTask, TokenModel
 from anyseq.patterns import Fixed, Pattern, PerHead, Random, Star, Strided
 
 _LAYERS = (1, 2, 3, 4)
-_HELD_OUT_BATCHES, _HELD_OUT_ROWS = 4, 64
-_SOLVED = 0.99
 _HALVES = ("union", "multihead", "sequential")
 
 
@@ -65,7 +62,7 @@ _PATTERNS: Mapping[str, Callable[[CopyCell], tuple[Pattern, ...]]] = {
 
 
 @dataclass(frozen=True)
-class Copy(TokenTask):
+class Copy(DrawnTask):
     """vocab: 0 and the tokens of s; the mask comes after them."""
 
     tokens: int
@@ -77,10 +74,6 @@ class Copy(TokenTask):
         zero, mask = torch.zeros(size, 1, dtype=s.dtype), torch.full((size, half), self.vocab)
         ignored = torch.full((size, half + 1), IGNORED)
         return {"input": torch.cat([zero, s, mask], 1), "target": torch.cat([ignored, s], 1)}
-
-    def held_out(self) -> Sequence[Batch]:
-        rng = generator(2**31)
-        return [self.batch(_HELD_OUT_ROWS, rng) for _ in range(_HELD_OUT_BATCHES)]
 
 
 def _setting(pattern: str, depth: int) -> str:
@@ -124,14 +117,14 @@ class Copying(Experiment[CopyCell]):
 
     def judge(self, table: Table) -> Judgement:
         if table.scale == "tiny":
-            return Judgement("not comparable", "tiny only shows that everything runs")
+            return TINY
         best = table.means(self.metric.name)
         deepest = {pattern: best.get(_setting(pattern, _LAYERS[-1])) for pattern in _PATTERNS}
         if missing := [pattern for pattern, value in deepest.items() if value is None]:
             return Judgement("not comparable", f"not run yet with four layers: {missing}")
         found = {pattern: value for pattern, value in deepest.items() if value is not None}
         text = ", ".join(f"{pattern} {value:.3f}" for pattern, value in found.items())
-        solved = {pattern for pattern, value in found.items() if value >= _SOLVED}
+        solved = {pattern for pattern, value in found.items() if value >= SOLVED}
         wanted = {f"{name}-{half}" for name in ("strided", "fixed") for half in _HALVES}
         if "random" in solved:
             drawn = _as_strided(_SIZES[table.scale]).count / _SIZES[table.scale].tokens

@@ -10,10 +10,14 @@ import gzip
 import hashlib
 import sysconfig
 import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from anyseq.errors import FileProblem, InvalidArgument
+
+Sources = Mapping[str, str]
+"""Which data was read: name -> SHA-256."""
 
 _PACKAGES = ("asyncio", "collections", "email", "http", "json", "logging", "unittest", "xml")
 
@@ -56,11 +60,6 @@ class Data:
             )
         return content
 
-    @property
-    def kind(self) -> str:
-        """What a run writes down: files are known by their hashes, so no more is needed."""
-        return "built-in" if self.folder is None else "files"
-
 
 def check_count(what: str, found: int, expected: int) -> None:
     """So many lines, molecules, sentences, or the reader has misread the file."""
@@ -68,10 +67,22 @@ def check_count(what: str, found: int, expected: int) -> None:
         raise FileProblem(f"--data: {found:,} {what}, expected {expected:,}")
 
 
+def sha256_of(*parts: str | bytes) -> str:
+    """Of data that is in no file of the user's."""
+    found = hashlib.sha256()
+    for part in parts:
+        found.update(part.encode() if isinstance(part, str) else part)
+    return found.hexdigest()
+
+
 def standard_library_text(characters: int) -> str:
     """Source text of Python's standard library, the same on every machine with this Python."""
     root = Path(sysconfig.get_paths()["stdlib"])
-    files = sorted(root.glob("*.py"))
+    files = sorted(
+        file
+        for file in root.glob("*.py")
+        if not file.name.startswith("_sysconfigdata")  # of the build: another on every machine
+    )
     files += [file for name in _PACKAGES for file in sorted((root / name).rglob("*.py"))]
     parts: list[str] = []
     for file in files:

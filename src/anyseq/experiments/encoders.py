@@ -55,7 +55,7 @@ def encoder(cell: EncoderCell, classes: int | None = None) -> nn.Module:
     Convolutions and projections start as BERT's weights do: with larger ones what they mix drowns
     the tokens themselves, and a bilinear projection does not learn.
     """
-    model = TokenModel(**_shape(cell), classes=classes, mixers=mixers(cell), dropout=cell.dropout)
+    model = TokenModel(**_shape(cell), classes=classes, mixers=mixers(cell))
     for block in model.body.blocks:
         if isinstance(block.mixer, BilinearProjection | SeparableConv):
             nn.init.normal_(block.mixer.token_weight, std=_START)
@@ -75,6 +75,7 @@ def _shape(cell: EncoderCell) -> dict[str, Any]:
         "depth": cell.depth,
         "heads": cell.heads,
         "vocab": cell.vocab,
+        "dropout": cell.dropout,
     }
 
 

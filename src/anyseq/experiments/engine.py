@@ -113,7 +113,7 @@ class Engine:
         totals: dict[str, torch.Tensor] = {}
         for batch in self.task.held_out():
             for name, found in self.task.scores(self.model, self._share(batch)).items():
-                pair = torch.stack([found.total, found.items]).double()
+                pair = torch.stack([found.total, found.items]).cpu().double()
                 totals[name] = totals.get(name, 0.0) + pair
         sums = {name: self._sum(pair).tolist() for name, pair in totals.items()}
         return dict(
@@ -121,12 +121,23 @@ class Engine:
         )
 
     def state(self) -> Groups:
-        """All weights and the optimiser's state, gathered; every process must ask."""
-        return full_state(self.model, self.optimiser.optimizer)
+        """All weights, the optimiser's state, and the scale of mixed precision if there is one,
+        gathered; every process must ask."""
+        found = full_state(self.model, self.optimiser.optimizer)
+        if self.accelerator.scaler is not None:
+            found["scaler"] = {
+                name: torch.tensor(value, dtype=torch.float64 if isinstance(value, float) else None)
+                for name, value in self.accelerator.scaler.state_dict().items()
+            }
+        return found
 
     def restore(self, groups: Groups) -> None:
         """Go on from a state that `state` gave."""
         restore(self.model, self.optimiser.optimizer, groups)
+        if self.accelerator.scaler is not None:
+            self.accelerator.scaler.load_state_dict(
+                {name: value.item() for name, value in groups["scaler"].items()}
+            )
 
     def _share(self, batch: Batch) -> Batch:
         device = self.accelerator.device
@@ -135,9 +146,12 @@ class Engine:
         }
 
     def _sum(self, numbers: torch.Tensor) -> torch.Tensor:
+        """Over the processes."""
         if self.processes == 1:
             return numbers
-        added: torch.Tensor = self.accelerator.reduce(numbers, "sum")
+        device = self.accelerator.device
+        dtype = torch.float32 if device.type == "mps" else torch.float64  # MPS has no float64
+        added: torch.Tensor = self.accelerator.reduce(numbers.to(device, dtype), "sum")
         return added
 
 

@@ -17,6 +17,7 @@ To add one, write a file with
         def task(self, cell, data): ...      # a Task: batches and what to measure on them
         def model(self, cell): ...           # a torch module; its random numbers are seeded
         def judge(self, table): ...          # same, different or not comparable, and why
+        def sources(self, cell, data): ...   # if the task reads data: which
         def peer(self, cell): ...            # if torch has the parts: the same model, for the speed
 
 and name it in `catalogue.EXPERIMENTS`. Training, processes, checkpoints, tables and pictures are
@@ -33,7 +34,7 @@ from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeVar
 import torch
 from torch import nn
 
-from anyseq.experiments.data import Data
+from anyseq.experiments.data import Data, Sources
 from anyseq.experiments.table import Table
 
 SCALES = ("tiny", "small", "medium", "paper")
@@ -122,6 +123,9 @@ class Judgement(NamedTuple):
     reason: str
 
 
+TINY = Judgement("not comparable", "tiny only shows that everything runs")
+"""What every table of that scale says."""
+
 C = TypeVar("C", bound=Cell)
 
 
@@ -151,12 +155,17 @@ class Experiment(ABC, Generic[C]):
     def judge(self, table: Table) -> Judgement:
         """What the table says about the claim. A claim that does not hold is "different"."""
 
+    def sources(self, cell: C, data: Data) -> Sources:
+        """Which data the task of a cell reads; {}: none, whatever there is."""
+        return {}
+
     def peer(self, cell: C) -> nn.Module | None:
         """The same model of torch's own parts, to compare the speed with; None: there is none."""
         return None
 
     def measure(self, cell: C, seed: int) -> Mapping[str, float] | None:
-        """For an experiment that trains nothing: its metrics. None: train, and ask the task."""
+        """For an experiment that trains nothing: its metrics, of which the main process's count.
+        None: train, and ask the task."""
         return None
 
 

@@ -1,10 +1,11 @@
 """A run on the disk: one setting, one seed.
 
     folder/
-        config.json            the cell, the seed, the kind of data
+        config.json            the cell, the seed, which data, the precision
         step-00000200/         the last checkpoint: model, optimiser (safetensors), state (JSON)
         metrics.jsonl          a line for each look at the loss
         result.json            the metrics, once the run is over
+        .lock                  held while a process works here
 
 Everything but metrics.jsonl is written whole or not at all, and metrics.jsonl is cut back to the
 checkpoint before a run goes on: there is no moment at which a kill does harm.
@@ -14,7 +15,8 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,7 @@ import torch
 
 from anyseq.base import read_folder, write_folder, write_text
 from anyseq.errors import FileProblem
+from anyseq.experiments.lock import locked
 
 _FORMAT, _VERSION = "anyseq.run", 1
 
@@ -29,21 +32,33 @@ Groups = dict[str, dict[str, torch.Tensor]]
 
 
 class RunFolder:
-    """The files of one run; made if it is not there."""
+    """The files of one run."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def open(self, config: Mapping[str, Any]) -> None:
-        """Make the folder, or see that it belongs to the same configuration."""
-        wanted = json.loads(json.dumps(config))  # through JSON, which is how it comes back
-        file = self.folder / "config.json"
+    @contextmanager
+    def opened(self, config: Mapping[str, Any]) -> Iterator[None]:
+        """Make the folder, or see that it belongs to the same configuration; nobody else has it
+        meanwhile."""
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as problem:
             raise FileProblem(f"{str(self.folder)!r} cannot be made: {problem}") from problem
-        for draft in self.folder.glob(".anyseq-*"):  # of a write that was killed
+        with locked(self.folder, wait=False):
+            self._clean()
+            self._check(config)
+            yield
+
+    def _clean(self) -> None:
+        """Away with what writes left that were killed."""
+        for draft in self.folder.glob(".anyseq-*"):
             shutil.rmtree(draft, ignore_errors=True)
+        for draft in self.folder.glob(".*.draft"):
+            draft.unlink(missing_ok=True)
+
+    def _check(self, config: Mapping[str, Any]) -> None:
+        file, wanted = self.folder / "config.json", _plain(config)
         found = self._read_json(file)
         if found is None:
             write_text(file, json.dumps(wanted, indent=2) + "\n")
@@ -57,6 +72,13 @@ class RunFolder:
                 f"{str(self.folder)!r} holds another run: {differs}; choose another --out, or "
                 "remove it"
             )
+
+    def is_of(self, facts: Mapping[str, Any]) -> bool:
+        """Whether the run was made with these facts, among others."""
+        config = self._read_json(self.folder / "config.json") or {}
+        return all(
+            name in config and config[name] == value for name, value in _plain(facts).items()
+        )
 
     def write_checkpoint(self, step: int, state: Mapping[str, Any], groups: Groups) -> None:
         """Keep this, then forget what was kept before."""
@@ -90,7 +112,20 @@ class RunFolder:
             text = self._metrics.read_text() if self._metrics.exists() else ""
         except (OSError, UnicodeDecodeError) as problem:
             raise FileProblem(f"{str(self._metrics)!r} cannot be read: {problem}") from problem
-        return [json.loads(line) for line in text.splitlines(True) if line.endswith("\n")]
+        whole = text.split("\n")[:-1]  # a line that was being written is not
+        return [self._look(number, line) for number, line in enumerate(whole, start=1)]
+
+    def _look(self, number: int, line: str) -> dict[str, Any]:
+        try:
+            found = json.loads(line)
+        except ValueError:
+            found = None
+        if not isinstance(found, dict) or not isinstance(found.get("step"), int):
+            raise FileProblem(
+                f"{str(self._metrics)!r}, line {number}: expected a JSON object with a step; "
+                "remove the line"
+            )
+        return found
 
     def cut_metrics(self, step: int) -> None:
         """Forget what came after a step: it will be computed again."""
@@ -117,3 +152,9 @@ class RunFolder:
         if found is not None and not isinstance(found, dict):
             raise FileProblem(f"{str(file)!r}: expected a JSON object; remove the file")
         return found
+
+
+def _plain(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Through JSON, which is how they come back."""
+    found: dict[str, Any] = json.loads(json.dumps(facts))
+    return found

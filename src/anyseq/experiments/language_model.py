@@ -14,13 +14,14 @@ import torch
 from torch import nn
 
 from anyseq.design import Design
-from anyseq.experiments.claims import beats, judged
-from anyseq.experiments.data import Data
+from anyseq.experiments.claims import about_real_data, beats, judged
+from anyseq.experiments.data import Data, Sources
 from anyseq.experiments.experiment import Batch, Cell, Experiment, Judgement, Metric
 from anyseq.experiments.peer import TorchPeer
 from anyseq.experiments.reading import Reading, in_batches, reading
 from anyseq.experiments.sparse import COMBINED, DENSE, UNIONS, patterns
 from anyseq.experiments.table import Table
+from anyseq.experiments.text import corpus
 from anyseq.experiments.tokens import TokenModel, TokenTask
 from anyseq.experiments.transformer_xl import xl_attention
 from anyseq.positions import URPE, Absolute, NoPosition, Position
@@ -88,6 +89,7 @@ class NextToken(TokenTask):
     text: Reading
     tokens: int
     rows: int
+    real_data: bool
 
     def batch(self, size: int, rng: torch.Generator) -> Batch:
         return self._shifted(self.text.draw(size, self.tokens + 1, rng))
@@ -100,7 +102,12 @@ class NextToken(TokenTask):
     def finish(self, means: Mapping[str, float]) -> Mapping[str, float]:
         """perplexity, of a token; bits_per_character, which depends on no vocabulary."""
         bits = means["loss"] / math.log(2) / self.text.characters_per_token
-        return {"perplexity": math.exp(means["loss"]), "bits_per_character": bits} | dict(means)
+        return {
+            "perplexity": math.exp(means["loss"]),
+            "bits_per_character": bits,
+            **means,
+            "real_data": float(self.real_data),
+        }
 
     def _shifted(self, ids: torch.Tensor) -> Batch:
         return {"input": ids[:, :-1], "target": ids[:, 1:]}
@@ -136,12 +143,16 @@ class LanguageModel(Experiment[LanguageCell]):
         ]
 
     def task(self, cell: LanguageCell, data: Data) -> NextToken:
-        return NextToken(reading(data, cell.characters, cell.vocab), cell.tokens, cell.test_rows)
+        text = reading(data, cell.characters, cell.vocab)
+        return NextToken(text, cell.tokens, cell.test_rows, data.folder is not None)
 
     def model(self, cell: LanguageCell) -> nn.Module:
         own = cell.position in ("rpe", "urpe")
         mixers = [xl_attention(cell.dim, cell.heads, cell.dropout) for _ in range(cell.depth * own)]
-        return TokenModel(**_shape(cell), mixers=mixers or None, dropout=cell.dropout)
+        return TokenModel(**_shape(cell), mixers=mixers or None)
+
+    def sources(self, cell: LanguageCell, data: Data) -> Sources:
+        return corpus(data, cell.characters).sources
 
     def peer(self, cell: LanguageCell) -> nn.Module:
         return TorchPeer(**_shape(cell))
@@ -154,7 +165,7 @@ class LanguageModel(Experiment[LanguageCell]):
             for better in ("strided-union", "star")
             for worse in ("fixed-union", "random")
         ]
-        return judged(table, claims)
+        return about_real_data(table, judged(table, claims))
 
 
 def _shape(cell: LanguageCell) -> dict[str, Any]:
@@ -165,5 +176,5 @@ def _shape(cell: LanguageCell) -> dict[str, Any]:
     )
     return {
         "design": design, "dim": cell.dim, "depth": cell.depth, "heads": cell.heads,
-        "vocab": cell.vocab, "causal": True,
+        "vocab": cell.vocab, "causal": True, "dropout": cell.dropout,
     }  # fmt: skip

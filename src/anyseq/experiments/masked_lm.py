@@ -10,12 +10,13 @@ import torch
 from torch import nn
 
 from anyseq.base import generator
-from anyseq.experiments.claims import beats, is_no_worse, judged
-from anyseq.experiments.data import Data
+from anyseq.experiments.claims import about_real_data, beats, is_no_worse, judged
+from anyseq.experiments.data import Data, Sources
 from anyseq.experiments.encoders import MIXERS, EncoderCell, encoder, masked, torch_encoder
 from anyseq.experiments.experiment import Batch, Experiment, Judgement, Metric
 from anyseq.experiments.reading import Reading, in_batches, reading
 from anyseq.experiments.table import Table
+from anyseq.experiments.text import corpus
 from anyseq.experiments.tokens import TokenTask
 
 
@@ -52,6 +53,7 @@ class FillIn(TokenTask):
     tokens: int
     vocab: int
     rows: int
+    real_data: bool
 
     def batch(self, size: int, rng: torch.Generator) -> Batch:
         return masked(self.text.draw(size, self.tokens, rng), self.vocab, rng)
@@ -59,6 +61,9 @@ class FillIn(TokenTask):
     def held_out(self) -> Sequence[Batch]:
         ids = self.text.test_rows(self.rows, self.tokens, self.tokens)
         return in_batches(masked(ids, self.vocab, generator(2**31)))
+
+    def finish(self, means: Mapping[str, float]) -> Mapping[str, float]:
+        return {**means, "real_data": float(self.real_data)}
 
 
 class MaskedLM(Experiment[MaskedCell]):
@@ -84,23 +89,29 @@ class MaskedLM(Experiment[MaskedCell]):
 
     def task(self, cell: MaskedCell, data: Data) -> FillIn:
         text = reading(data, cell.characters, cell.vocab)
-        return FillIn(text, cell.tokens, cell.vocab, cell.test_rows)
+        return FillIn(text, cell.tokens, cell.vocab, cell.test_rows, data.folder is not None)
 
     def model(self, cell: MaskedCell) -> nn.Module:
         return encoder(cell)
+
+    def sources(self, cell: MaskedCell, data: Data) -> Sources:
+        return corpus(data, cell.characters).sources
 
     def peer(self, cell: MaskedCell) -> nn.Module | None:
         return torch_encoder(cell)
 
     def judge(self, table: Table) -> Judgement:
-        all_but_one = f"hybrid-{_SIZES[table.scale].depth - 1}"
+        depth = _SIZES[table.scale].depth
         order = [
             ("bproj", "average"),
             ("sepconv", "average"),
             ("attention", "bproj"),
             ("attention", "sepconv"),
-            ("attention", all_but_one),
+            ("attention", f"hybrid-{depth - 1}"),
         ]
         claims = [beats(table, self.metric, better, worse) for better, worse in order]
-        claims.append(is_no_worse(table, self.metric, "hybrid-1", "attention"))
-        return judged(table, claims)
+        claims += [
+            is_no_worse(table, self.metric, f"hybrid-{replaced}", "attention")
+            for replaced in ((1, 2) if depth > 3 else (1,))  # the last hybrid is to be worse
+        ]
+        return about_real_data(table, judged(table, claims))

@@ -13,8 +13,8 @@ from torch import nn
 
 from anyseq.base import medians
 from anyseq.experiments.data import Data
-from anyseq.experiments.engine import accelerator, own_random_state
-from anyseq.experiments.experiment import Experiment, Judgement, Metric
+from anyseq.experiments.engine import accelerator, is_main_process, own_random_state
+from anyseq.experiments.experiment import TINY, Experiment, Judgement, Metric
 from anyseq.experiments.peer import training_step
 from anyseq.experiments.position_tasks import PositionCell, Synthetic, position_model, torch_peer
 from anyseq.experiments.step_memory import step_bytes
@@ -47,7 +47,7 @@ class Overhead(Experiment[PositionCell]):
                 setting=f"{position}, {tokens} tokens",
                 position=position,
                 tokens=tokens,
-                vocab=_VOCABULARY,
+                vocab=max(_VOCABULARY, tokens),  # the targets are positions
             )
             for tokens in _LENGTHS[scale]
             for position in _POSITIONS
@@ -60,6 +60,8 @@ class Overhead(Experiment[PositionCell]):
         return position_model(cell, cell.vocab)
 
     def measure(self, cell: PositionCell, seed: int) -> Mapping[str, float]:
+        if not is_main_process():
+            return {}  # the others would only be in its way
         task, device = self.task(cell, Data()), accelerator().device
         with own_random_state(seed, "model"):
             models = {
@@ -75,23 +77,26 @@ class Overhead(Experiment[PositionCell]):
             cell.steps,
         )
         memory, rpe_memory = step_bytes(cell), step_bytes(replace(cell, position="rpe"))
-        return {
+        found = {
             "time_against_rpe": times["own"] / times["rpe"],
             "time_against_torch": times["own"] / times["torch"],
-            "memory_against_rpe": memory / rpe_memory,
             "steps_per_second": 1 / times["own"],
-            "megabytes": memory / 1e6,
         }
+        if memory is None or rpe_memory is None:
+            return found
+        return found | {"memory_against_rpe": memory / rpe_memory, "megabytes": memory / 1e6}
 
     def judge(self, table: Table) -> Judgement:
         if table.scale == "tiny":
-            return Judgement("not comparable", "tiny only shows that everything runs")
+            return TINY
         setting = next(iter(self.published))
         time, memory = (
             table.summary(setting, metric) for metric in (self.metric.name, "memory_against_rpe")
         )
-        if time is None or memory is None:
+        if time is None:
             return Judgement("not comparable", f"not run yet: {setting}")
+        if memory is None:
+            return Judgement("not comparable", f"no memory was measured at {setting}")
         costs = f"{time.mean:.3f} times RPE's time and {memory.mean:.3f} times its memory"
         little = max(time.mean, memory.mean) <= _SMALL_COST
         return Judgement("same" if little else "different", f"{costs} at {setting}")

@@ -20,7 +20,8 @@ class TorchPeer(nn.Module):
     each layer of a design, with its mask, a layer norm, and the embedding again or `classes`.
 
     torch has no part for a bias or a gain that is learned, so they are left out: that is in torch's
-    favour. A pattern is a dense mask here.
+    favour. A pattern is a dense mask here. dropout acts where `Transformer` has it, and in the
+    hidden layer of the feed-forward half.
     """
 
     def __init__(
@@ -33,6 +34,7 @@ class TorchPeer(nn.Module):
         vocab: int,
         classes: int | None = None,
         causal: bool = False,
+        dropout: float = 0.0,
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
@@ -41,7 +43,7 @@ class TorchPeer(nn.Module):
         self.position = nn.Parameter(torch.zeros(n, dim, dtype=dtype))
         self.layers = nn.ModuleList(
             nn.TransformerEncoderLayer(
-                dim, heads, 4 * dim, dropout=0.0, batch_first=True, norm_first=True, dtype=dtype
+                dim, heads, 4 * dim, dropout=dropout, batch_first=True, norm_first=True, dtype=dtype
             )
             for _ in range(depth)
         )

@@ -43,6 +43,11 @@ def table_text(table: Table) -> str:
         "",
         *("| " + " | ".join(row) + " |" for row in rows),
     ]
+    if count := len(table.left_out):
+        runs = "1 run" if count == 1 else f"{count} runs"
+        verb = "is" if count == 1 else "are"
+        which = "; ".join(table.left_out)
+        lines += ["", f"{runs} of another configuration {verb} left out: {which}."]
     return "\n".join(lines) + "\n"
 
 

@@ -12,20 +12,21 @@ import json
 import re
 import signal
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from itertools import count, product
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
 from anyseq.base import at_least_one, one_of, write_text
 from anyseq.experiments.catalogue import EXPERIMENTS
 from anyseq.experiments.data import Data
-from anyseq.experiments.engine import accelerator
+from anyseq.experiments.engine import accelerator, is_main_process
 from anyseq.experiments.experiment import SCALES, AnyExperiment
 from anyseq.experiments.folder import RunFolder
+from anyseq.experiments.lock import locked
 from anyseq.experiments.table import Row, Table
 from anyseq.experiments.train import Run, Sight, Watch
 
@@ -55,42 +56,73 @@ def reproduce(
     with _interruptible() as stop:
         for seed, cell in product(range(seeds), experiment.grid(scale)):
             folder = _folder(out, experiment, scale, cell.setting, seed)
-            if processes.is_main_process:
-                facts = {"experiment": name, "scale": scale, "seed": seed, "data": given.kind}
-                folder.open(facts | asdict(cell))
-            processes.wait_for_everyone()
-            if folder.result() is None:
-                found = experiment.measure(cell, seed)
-                if found is None:
-                    start = cell.start and _folder(out, experiment, scale, cell.start, seed)
-                    run = Run(experiment, cell, seed, given, folder, start or None)
-                    found = run.train(watch, stop)
+            start = cell.start and _folder(out, experiment, scale, cell.start, seed)
+            run = Run(experiment, cell, seed, given, folder, start or None)
+            with ExitStack() as held:
                 if processes.is_main_process:
-                    folder.write_result(found)
-                    write_results(out)
+                    facts: dict[str, Any] = {"experiment": name, "scale": scale, "seed": seed}
+                    facts["data"] = dict(experiment.sources(cell, given))
+                    facts["mixed_precision"] = processes.mixed_precision
+                    held.enter_context(folder.opened(facts | asdict(cell)))
+                processes.wait_for_everyone()
+                if folder.result() is None:
+                    _finish(run, out, watch, stop)
                 processes.wait_for_everyone()
             if stop():
                 raise KeyboardInterrupt(f"stopped after {cell.setting}; the same command goes on")
     return next(table for table in tables(out) if (table.experiment, table.scale) == (name, scale))
 
 
+def _finish(run: Run, out: Path, watch: Watch, stop: Callable[[], bool]) -> None:
+    """Measure or train, and keep what was found."""
+    found = run.experiment.measure(run.cell, run.seed)
+    if found is None:
+        found = run.train(watch, stop)
+        _keep(run.folder, found, out)  # whatever becomes of what follows
+        found = found | run.speed()
+    _keep(run.folder, found, out)
+
+
+def _keep(folder: RunFolder, found: Mapping[str, float], out: Path) -> None:
+    if is_main_process():
+        folder.write_result(found)
+        write_results(out)
+
+
 def tables(out: Path) -> list[Table]:
-    """What the finished runs under a folder say, an experiment and scale at a time."""
+    """What the finished runs under a folder say, an experiment and scale at a time; runs with
+    another configuration than today's are only named."""
     found = []
-    for name, experiment in EXPERIMENTS.items():
-        for scale in SCALES:
-            if rows := list(_rows(out, experiment, scale)):
-                found.append(Table(name, scale, rows))
+    for experiment, scale, runs in _grids(out):
+        rows = [row for run in runs if run.is_todays for row in run.rows]
+        left_out = [run.name for run in runs if not run.is_todays]
+        found.append(Table(experiment.name, scale, rows, left_out))
     return found
 
 
 def write_results(out: Path) -> None:
-    """results.json of a folder."""
-    rows = [row for table in tables(out) for row in table.rows]
-    write_text(out / "results.json", json.dumps(rows, indent=1, allow_nan=False) + "\n")
+    """results.json of a folder: all rows, whatever their configuration."""
+    with locked(out, wait=True):  # or a run that ended meanwhile might be missing
+        for draft in out.glob(".results.json.*.draft"):  # of a write that was killed
+            draft.unlink(missing_ok=True)
+        rows = [row for _, _, runs in _grids(out) for run in runs for row in run.rows]
+        write_text(out / "results.json", json.dumps(rows, indent=1, allow_nan=False) + "\n")
 
 
-def _rows(out: Path, experiment: AnyExperiment, scale: str) -> Iterator[Row]:
+class _Finished(NamedTuple):
+    name: str
+    is_todays: bool
+    rows: list[Row]
+
+
+def _grids(out: Path) -> Iterator[tuple[AnyExperiment, str, list[_Finished]]]:
+    """Experiments and scales that have a finished run."""
+    for experiment, scale in product(EXPERIMENTS.values(), SCALES):
+        if runs := list(_finished(out, experiment, scale)):
+            yield experiment, scale, runs
+
+
+def _finished(out: Path, experiment: AnyExperiment, scale: str) -> Iterator[_Finished]:
     if not (out / experiment.name / scale).is_dir():
         return
     for cell in experiment.grid(scale):
@@ -98,15 +130,16 @@ def _rows(out: Path, experiment: AnyExperiment, scale: str) -> Iterator[Row]:
             run = _folder(out, experiment, scale, cell.setting, seed)
             if not run.folder.is_dir():
                 break
-            for metric, value in (run.result() or {}).items():
-                yield {
-                    "experiment": experiment.name,
-                    "scale": scale,
-                    "setting": cell.setting,
-                    "seed": seed,
-                    "metric": metric,
-                    "value": value,
-                }
+            result = run.result()
+            if result is None:
+                continue
+            place: Row = {"experiment": experiment.name, "scale": scale}
+            place |= {"setting": cell.setting, "seed": seed}
+            yield _Finished(
+                f"{cell.setting}, seed {seed}",
+                run.is_of(asdict(cell)),
+                [place | {"metric": metric, "value": value} for metric, value in result.items()],
+            )
 
 
 def _folder(out: Path, experiment: AnyExperiment, scale: str, setting: str, seed: int) -> RunFolder:

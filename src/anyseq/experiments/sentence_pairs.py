@@ -4,22 +4,24 @@ arithmetic that is to be written the other way round."""
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
 import torch
 
-from anyseq.experiments.data import Data, check_count
+from anyseq.experiments.data import Data, Sources, check_count, sha256_of
 from anyseq.experiments.subwords import PAD, Subwords
 
 _TATOEBA = "deu.txt.gz", "ad109252de3e35f8ec8030669ccddf6ee2f5cc1656c1928468e175233c01eb1d"
 _TATOEBA_PAIRS = 50_001
 _GENERATED = 20_000
-_HELD_OUT = 0.05  # of the distinct sentences
+_HELD_OUT = 0.05  # of the groups of pairs that share a sentence
 _OPERATORS = {"+": "plus", "-": "minus", "*": "times", "/": "over"}
 
 Pair = tuple[str, str]
+_Node = tuple[int, str]  # the side of a pair, and a sentence
 
 
 class Encoded(NamedTuple):
@@ -42,7 +44,7 @@ class Encodings(NamedTuple):
 @lru_cache(maxsize=1)
 def encodings(data: Data, vocab: int, tokens: int, together: int) -> Encodings:
     """Of the sequences that have room, with PAD, in so many tokens."""
-    train, test = (passages(part, together) for part in sentence_pairs(data))
+    train, test = (passages(part, together) for part in sentence_pairs(data)[:2])
     subwords = Subwords([text for pair in train for text in pair], vocab)
 
     def encoded(part: Sequence[Pair]) -> Encoded:
@@ -61,24 +63,56 @@ def encodings(data: Data, vocab: int, tokens: int, together: int) -> Encodings:
 
 
 class Pairs(NamedTuple):
-    """Both parts in a random order, always the same; no sentence is in both."""
+    """Both parts in a random order, always the same; no sentence of either language is in both."""
 
     train: list[Pair]
     test: list[Pair]
+    sources: Sources
 
 
+@lru_cache(maxsize=1)
 def sentence_pairs(data: Data) -> Pairs:
     """(English, German) if the data has a folder; otherwise generated ones."""
     data = data.within("tatoeba_ende")
-    pairs = _generated() if data.folder is None else _tatoeba(data)
+    # an expression's signs are its meaning, a sentence's are not
+    pairs, key = (_generated(), str) if data.folder is None else (_tatoeba(data), words)
+    groups = joined(pairs, key)
+    first: dict[_Node, str] = {}
+    for group, (source, _) in zip(groups, pairs, strict=True):
+        first[group] = min(source, first.get(group, source))
     shuffled = random.Random(0)
-    sentences = sorted({source for source, _ in pairs})
-    held_out = set(shuffled.sample(sentences, round(_HELD_OUT * len(sentences))))
-    shuffled.shuffle(pairs)
+    in_order = sorted(first, key=first.__getitem__)
+    held_out = set(shuffled.sample(in_order, round(_HELD_OUT * len(in_order))))
+    marked = [(pair, group in held_out) for pair, group in zip(pairs, groups, strict=True)]
+    shuffled.shuffle(marked)
     parts: tuple[list[Pair], list[Pair]] = ([], [])
-    for pair in pairs:
-        parts[pair[0] in held_out].append(pair)
-    return Pairs(*parts)
+    for pair, is_test in marked:
+        parts[is_test].append(pair)
+    if data.folder is None:
+        return Pairs(*parts, {"generated expressions": sha256_of(repr(parts))})
+    return Pairs(*parts, {f"Tatoeba, {_TATOEBA[0]}": _TATOEBA[1]})
+
+
+def words(sentence: str) -> str:
+    """A sentence without capitals, punctuation and spaces that may differ."""
+    return " ".join(re.findall(r"\w+", sentence.casefold()))
+
+
+def joined(pairs: Sequence[Pair], key: Callable[[str], str]) -> list[_Node]:
+    """For each pair its group: two that share a source or a target are in one, and so are all that
+    a chain of such pairs joins. Sentences with equal keys are equal."""
+    above: dict[_Node, _Node] = {}
+
+    def top(node: _Node) -> _Node:
+        while (next_one := above.setdefault(node, node)) != node:
+            above[node] = above[next_one]  # the way is shorter next time
+            node = next_one
+        return node
+
+    ends = [((0, key(source)), (1, key(target))) for source, target in pairs]
+    for source, target in ends:
+        above[top(source)] = top(target)
+    return [top(source) for source, _ in ends]
 
 
 def passages(pairs: Sequence[Pair], together: int) -> list[Pair]:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import torch
 
 from anyseq.errors import FileProblem
-from anyseq.experiments.data import Data, check_count
+from anyseq.experiments.data import Data, Sources, check_count, sha256_of
 from anyseq.experiments.subwords import PAD, Subwords
 
 CLASSES = 2
@@ -25,6 +25,14 @@ _TEST_EVERY = 10  # of the lines of a package
 Labelled = list[tuple[str, int]]
 
 
+class Parts(NamedTuple):
+    """To train on, to be measured on, and what they come from."""
+
+    train: Labelled
+    test: Labelled
+    sources: Sources
+
+
 class Sentences(NamedTuple):
     """ids: (rows, tokens), with PAD after the end; labels: (rows,)."""
 
@@ -36,7 +44,7 @@ class Sentences(NamedTuple):
 def sentences(data: Data, vocab: int, tokens: int) -> tuple[Sentences, Sentences]:
     """To train on and to test, in a vocabulary trained on the former; no more than so many tokens
     of each."""
-    train, test = _lines() if data.folder is None else _sst2(data.within("glue_sst2"))
+    train, test, _ = labelled(data)
     subwords = Subwords([line for line, _ in train], vocab)
 
     def encoded(rows: Labelled) -> Sentences:
@@ -48,7 +56,13 @@ def sentences(data: Data, vocab: int, tokens: int) -> tuple[Sentences, Sentences
     return encoded(train), encoded(test)
 
 
-def _sst2(data: Data) -> tuple[Labelled, Labelled]:
+@lru_cache(maxsize=1)
+def labelled(data: Data) -> Parts:
+    """SST-2 if the data has a folder."""
+    return _lines() if data.folder is None else _sst2(data.within("glue_sst2"))
+
+
+def _sst2(data: Data) -> Parts:
     """1 for praise; the part that GLUE calls dev is the test."""
     parts: list[Labelled] = []
     for file, (sha256, count) in _SST2.items():
@@ -57,10 +71,11 @@ def _sst2(data: Data) -> tuple[Labelled, Labelled]:
         pairs = (row.split("\t") for row in rows)
         parts.append([(line.strip(), int(label)) for line, label in pairs])
     train, test = parts
-    return train, test
+    sources = {f"SST-2, {file}": sha256 for file, (sha256, _) in _SST2.items()}
+    return Parts(train, test, sources)
 
 
-def _lines() -> tuple[Labelled, Labelled]:
+def _lines() -> Parts:
     """Which of two packages does this line come from? Equally many of both, none in both."""
     root = Path(sysconfig.get_paths()["stdlib"])
     found = [_distinct(root / name) for name in _PACKAGES]
@@ -79,7 +94,8 @@ def _lines() -> tuple[Labelled, Labelled]:
     for place in range(count):
         part = test if place % _TEST_EVERY == 0 else train
         part += [(lines[place], label) for label, lines in enumerate(own)]
-    return train, test
+    text = "\n".join(line for line, _ in train + test)
+    return Parts(train, test, {"lines of Python's standard library": sha256_of(text)})
 
 
 def _distinct(package: Path) -> list[str]:

@@ -13,20 +13,27 @@ from dataclasses import asdict
 
 import torch
 
-from anyseq.base import extra_bytes
+from anyseq.base import extra_bytes, has_high_water_mark
+from anyseq.errors import AnyseqError
 from anyseq.experiments.peer import training_step
 from anyseq.experiments.position_tasks import PositionCell, Synthetic, position_model
 
 
-def step_bytes(cell: PositionCell) -> int:
-    """Measured in a new process."""
+def step_bytes(cell: PositionCell) -> int | None:
+    """Measured in a new process; None: this machine does not tell."""
     command = [sys.executable, "-m", "anyseq.experiments.step_memory", json.dumps(asdict(cell))]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    return max(int(done.stdout), 1)
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode != 0:
+        said = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
+        raise AnyseqError(f"the memory of {cell.setting!r} cannot be measured: {said[-1]}")
+    found = json.loads(done.stdout)
+    return None if found is None else max(int(found), 1)
 
 
-def _measure(cell: PositionCell) -> int:
+def _measure(cell: PositionCell) -> int | None:
     device = torch.accelerator.current_accelerator() or torch.device("cpu")
+    if device.type != "cuda" and not has_high_water_mark():
+        return None
     model = position_model(cell, cell.vocab).to(device)
     step = training_step(model, Synthetic(cell.vocab, cell.tokens), cell.batch)
     if device.type != "cuda":
@@ -38,4 +45,4 @@ def _measure(cell: PositionCell) -> int:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(str(_measure(PositionCell(**json.loads(sys.argv[1])))))
+    sys.stdout.write(json.dumps(_measure(PositionCell(**json.loads(sys.argv[1])))))

@@ -23,11 +23,14 @@ class Summary(NamedTuple):
 
 @dataclass(frozen=True)
 class Table:
-    """The rows of one experiment at one scale."""
+    """The rows of one experiment at one scale.
+
+    left_out: the runs, by setting and seed, that are there but have another configuration."""
 
     experiment: str
     scale: str
     rows: Sequence[Row]
+    left_out: Sequence[str] = ()
 
     @property
     def settings(self) -> list[str]:

@@ -11,18 +11,20 @@ from anyseq.experiments.train import Sight, Watch
 
 
 @contextmanager
-def tensorboard(folder: Path) -> Iterator[Watch]:
-    """A watch that writes a curve for each run below a folder."""
+def tensorboard(folder: Path, experiment: str, scale: str) -> Iterator[Watch]:
+    """A watch that writes a curve for each run of an experiment, below a folder."""
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError as problem:
         raise MissingExtra("--tensorboard: pip install tensorboard") from problem
-    writers: dict[str, SummaryWriter] = {}
+    writers: dict[Path, SummaryWriter] = {}
+    runs = folder / "tensorboard" / experiment / scale
 
     def note(sight: Sight) -> None:
-        run = f"{sight.setting}, seed {sight.seed}"
+        run = runs / sight.setting / f"seed-{sight.seed}"
         if run not in writers:
-            writers[run] = SummaryWriter(folder / "tensorboard" / run)
+            # what was written of these steps before the run was stopped is not shown
+            writers[run] = SummaryWriter(run, purge_step=sight.step)
         writers[run].add_scalar("loss", sight.loss, sight.step)
 
     try:

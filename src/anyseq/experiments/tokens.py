@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import nn
 from torch.nn.functional import cross_entropy, linear
 
+from anyseq.base import generator
 from anyseq.design import Design
 from anyseq.experiments.experiment import Batch, Ratio, Task
 from anyseq.nn import Transformer
@@ -24,6 +25,11 @@ POSITIONS: Mapping[str, Position] = {
     "absolute": Absolute(),
 }
 """The settings of paper C's experiments."""
+
+SOLVED = 0.99
+"""The accuracy from which on a task counts as solved."""
+
+_HELD_OUT_BATCHES, _HELD_OUT_ROWS = 4, 64
 
 
 class TokenTask(Task):
@@ -50,6 +56,14 @@ class TokenTask(Task):
             logits.flatten(0, 1), target.flatten(), ignore_index=IGNORED, reduction="sum"
         )
         return Ratio(total, (target != IGNORED).sum().to(total))
+
+
+class DrawnTask(TokenTask):
+    """Batches are random numbers, and so are those that are held out."""
+
+    def held_out(self) -> Sequence[Batch]:
+        rng = generator(2**31)
+        return [self.batch(_HELD_OUT_ROWS, rng) for _ in range(_HELD_OUT_BATCHES)]
 
 
 class TokenModel(nn.Module):

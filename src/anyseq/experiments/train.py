@@ -15,7 +15,7 @@ from typing import NamedTuple
 from anyseq.base import generator, seed_of
 from anyseq.errors import FileProblem, TrainingDiverged
 from anyseq.experiments.data import Data
-from anyseq.experiments.engine import Engine, own_random_state
+from anyseq.experiments.engine import Engine, accelerator, own_random_state
 from anyseq.experiments.experiment import AnyExperiment, Cell
 from anyseq.experiments.folder import RunFolder
 from anyseq.experiments.peer import speed_against
@@ -69,26 +69,24 @@ class Run:
         for name, value in metrics.items():
             if not math.isfinite(value):
                 raise TrainingDiverged(f"{self._name}: {name} is {value} at the end")
-        return (
-            metrics
-            | self._speed(engine)
-            | {
-                "steps_per_second": self.cell.steps / progress.seconds,
-                "data_share": progress.data_seconds / progress.seconds,
-            }
-        )
+        return metrics | {
+            "steps_per_second": self.cell.steps / progress.seconds,
+            "data_share": progress.data_seconds / progress.seconds,
+        }
 
-    def _speed(self, engine: Engine) -> dict[str, float]:
+    def speed(self) -> dict[str, float]:
         """Beside torch's own parts, once for each cell; processes that wait for each other would
         time that instead."""
-        if self.seed > 0 or engine.processes > 1:
+        processes = accelerator()
+        if self.seed > 0 or processes.num_processes > 1:
             return {}
         with own_random_state(self.seed, "model"):
             own, peer = self.experiment.model(self.cell), self.experiment.peer(self.cell)
         if peer is None:
             return {}
-        own, peer = (model.to(engine.accelerator.device) for model in (own, peer))
-        return {"speed_against_torch": speed_against(own, peer, engine.task, self.cell.batch)}
+        own, peer = (model.to(processes.device) for model in (own, peer))
+        task = self.experiment.task(self.cell, self.data)
+        return {"speed_against_torch": speed_against(own, peer, task, self.cell.batch)}
 
     def _engine(self) -> Engine:
         task = self.experiment.task(self.cell, self.data)

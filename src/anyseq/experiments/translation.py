@@ -13,10 +13,10 @@ from torch import nn
 from anyseq.design import Design
 from anyseq.experiments.bleu import bleu, bleu_counts
 from anyseq.experiments.claims import about_real_data, beats, judged
-from anyseq.experiments.data import Data
+from anyseq.experiments.data import Data, Sources
 from anyseq.experiments.experiment import Batch, Cell, Experiment, Judgement, Metric, Ratio
 from anyseq.experiments.reading import in_batches
-from anyseq.experiments.sentence_pairs import Encoded, Encodings, encodings
+from anyseq.experiments.sentence_pairs import Encoded, Encodings, encodings, sentence_pairs
 from anyseq.experiments.sparse import COMBINED, DENSE, UNIONS, patterns
 from anyseq.experiments.table import Table
 from anyseq.experiments.tokens import IGNORED, TokenTask
@@ -130,7 +130,10 @@ class Translation(Experiment[TranslationCell]):
         return Translate(found, cell.test_rows, data.folder is not None)
 
     def model(self, cell: TranslationCell) -> nn.Module:
-        return Translator(**_shape(cell), dropout=cell.dropout)
+        return Translator(**_shape(cell))
+
+    def sources(self, cell: TranslationCell, data: Data) -> Sources:
+        return sentence_pairs(data).sources
 
     def peer(self, cell: TranslationCell) -> nn.Module:
         return TorchTranslator(**_shape(cell))
@@ -152,5 +155,5 @@ def _shape(cell: TranslationCell) -> dict[str, Any]:
     )
     return {
         "design": design, "dim": cell.dim, "depth": cell.depth, "heads": cell.heads,
-        "vocab": cell.vocab,
+        "vocab": cell.vocab, "dropout": cell.dropout,
     }  # fmt: skip

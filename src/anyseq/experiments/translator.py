@@ -121,9 +121,11 @@ class Translator(EncoderDecoder):
 class TorchTranslator(EncoderDecoder):
     """The same of torch's own layers; a pattern is a dense mask here."""
 
-    def __init__(self, design: Design, dim: int, depth: int, heads: int, *, vocab: int) -> None:
+    def __init__(
+        self, design: Design, dim: int, depth: int, heads: int, *, vocab: int, dropout: float
+    ) -> None:
         super().__init__(design.tokens, dim, vocab)
-        sizes = (dim, heads, 4 * dim, 0.0)
+        sizes = (dim, heads, 4 * dim, dropout)
         self.encoder = nn.ModuleList(
             nn.TransformerEncoderLayer(*sizes, batch_first=True, norm_first=True)
             for _ in range(depth)

@@ -9,7 +9,7 @@ from typing import ClassVar
 from torch import nn
 
 from anyseq.experiments.claims import about_real_data, beats, judged
-from anyseq.experiments.data import Data
+from anyseq.experiments.data import Data, Sources
 from anyseq.experiments.experiment import Cell, Experiment, Judgement, Metric
 from anyseq.experiments.graph_regression import (
     GraphRegressor,
@@ -17,6 +17,7 @@ from anyseq.experiments.graph_regression import (
     prepared,
     torch_regressor,
 )
+from anyseq.experiments.molecules import graphs
 from anyseq.experiments.table import Table
 
 
@@ -53,7 +54,8 @@ class Zinc(Experiment[ZincCell]):
     claim = "A gain by the distance in the graph (URPE) lowers the error of a Graphormer."
     note = (
         "Of ZINC-12k the validation and test molecules are the benchmark's, those to train on a "
-        "sample of the same pool; other features of the paper's code are not copied."
+        "sample of the same pool; other features of the paper's code are not copied. Here the gain "
+        "adds 184 parameters (475,945 to 476,129), in the paper 2,416."
     )
     published: ClassVar[Mapping[str, float]] = {"rpe": 0.122, "urpe": 0.086}
 
@@ -78,6 +80,9 @@ class Zinc(Experiment[ZincCell]):
             gain=cell.position == "urpe",
             dropout=cell.dropout,
         )
+
+    def sources(self, cell: ZincCell, data: Data) -> Sources:
+        return graphs(data.within("zinc"), cell.generated).sources
 
     def peer(self, cell: ZincCell) -> nn.Module:
         return torch_regressor(self.model(cell), cell.hidden, cell.dropout)
