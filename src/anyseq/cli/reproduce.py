@@ -20,6 +20,7 @@ from anyseq.experiments import (
     Table,
     Watch,
     is_main_process,
+    kept_tables,
     report_text,
     tables,
     tensorboard,
@@ -60,7 +61,8 @@ def reproduce(
     data
         A folder with the experiment's files; without it, what every machine has.
     report
-        Run nothing: write report.md and a picture for each experiment into this folder of results.
+        Run nothing: write report.md and a picture for each experiment into this folder of results,
+        or of a results.json alone.
     listed
         Run nothing: list the experiments.
     board
@@ -100,9 +102,12 @@ def _report(folder: Path, json: bool) -> None:
     from anyseq.pictures.style import save
 
     found = tables(folder)
+    if found:
+        write_results(folder)
+    else:
+        found = kept_tables(folder)
     if not found:
-        raise FileProblem(f"--report {folder}: no finished run is there")
-    write_results(folder)
+        raise FileProblem(f"--report {folder}: no finished run is there, and no results.json")
     parts = []
     for table in found:
         picture = f"{table.experiment}-{table.scale}.png"

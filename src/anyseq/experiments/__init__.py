@@ -3,6 +3,7 @@
 from anyseq.experiments.catalogue import EXPERIMENTS
 from anyseq.experiments.engine import is_main_process
 from anyseq.experiments.experiment import SCALES, AnyExperiment, Judgement
+from anyseq.experiments.kept import kept_tables
 from anyseq.experiments.report import report_text
 from anyseq.experiments.reproduce import reproduce, tables, unwatched, write_results
 from anyseq.experiments.table import Row, Summary, Table
@@ -20,6 +21,7 @@ __all__ = [
     "Table",
     "Watch",
     "is_main_process",
+    "kept_tables",
     "report_text",
     "reproduce",
     "tables",

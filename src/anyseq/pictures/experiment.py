@@ -29,7 +29,7 @@ def experiment_figure(table: Table) -> Figure:
     panel.plot([], [], "o", ms=3, color=INK, label="a seed")
     panel.plot([], [], "|", ms=10, mew=2.5, color=COLOURS[1], label=f"paper {experiment.paper}")
     panel.set_yticks(range(len(means)), list(means))
-    panel.invert_yaxis()
+    panel.set_ylim(len(means) - 0.4, -0.6)
     panel.set_xlabel(metric.replace("_", " "))
     panel.set_title(f"{table.experiment}, {table.scale}", fontsize=10)
     panel.legend(fontsize=8, frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))

@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 import anyseq as aq
 from anyseq.base import generator, uniform
 from anyseq.construct import Approximation
+from anyseq.construct.ask import Ask
 from anyseq.construct.fused_ridges import RidgeTable
+from anyseq.construct.methods import gather_wide
 from anyseq.construct.verification import Verification, digest
 from anyseq.construct.verify import verify
 from anyseq.errors import CannotApproximate
@@ -270,3 +272,20 @@ def test_causal_functions() -> None:
     with torch.no_grad():
         assert torch.equal(result.model(x)[:, :2], result.model(y)[:, :2])
     assert float((result(x) - running_max(x)).abs().max()) <= (result.error.upper or 0)
+
+
+def test_a_second_try_takes_the_next_degrees_not_as_many_as_there_are_knots() -> None:
+    ask = Ask(
+        design=aq.Design(2, depth=1),
+        features=1,
+        out_features=1,
+        tol=0.5,
+        norm="sup",
+        p=2.0,
+        lipschitz=1.0,
+        bound=1.0,
+    )
+    first = gather_wide.recipe(ask)
+    again = gather_wide.recipe(replace(ask, least_log_steps=first.log_steps + 1))
+    assert again.log_steps > first.log_steps
+    assert first.degree < again.degree <= 3 * first.degree

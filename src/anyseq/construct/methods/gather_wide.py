@@ -46,7 +46,9 @@ def recipe(ask: Ask) -> WideRecipe:
     layers, depth = front.gathering.layers, ask.design.depth
     if depth is not None and layers > depth:
         raise CannotApproximate(f"its attention needs {layers} layers; the design has {depth}")
-    least = max(_least_degree(ask), 2**ask.least_log_steps if ask.least_log_steps else 1)
+    least = _least_degree(ask)
+    # more knots than the tolerance asks for: an estimate of f was too small, for the degree, too
+    least *= 2 ** max(0, ask.least_log_steps - (_log_knots(ask, least) or _MOST_LOG_STEPS))
     found, tried = [], False
     for degree in sorted({least + k for k in range(4)} | {math.ceil(least * k) for k in _FURTHER}):
         if (2 * degree + 1) ** ask.axes > _MOST_DIRECTIONS:
@@ -88,17 +90,23 @@ def _least_degree(ask: Ask) -> int:
 
 def _fewest_knots(ask: Ask, degree: int, wanted: str, front: Direct) -> WideRecipe | None:
     """The fewest knots that leave something for rounding, which is more for more of them."""
+    log_knots = _log_knots(ask, degree)
+    if log_knots is None or max(log_knots, ask.least_log_steps) > _MOST_LOG_STEPS:
+        return None
+    made = WideRecipe(ask, max(log_knots, ask.least_log_steps), degree, wanted, front)
+    return made if combine(made.terms, ask.norm, ask.p) <= ask.tol else None
+
+
+def _log_knots(ask: Ask, degree: int) -> int | None:
+    """log2 of the fewest knots to a half-wave that meet the tolerance, rounding aside; None if the
+    kernel leaves nothing."""
     kernel = kernel_error(ask.smoothness, ask.design.tokens, ask.features, degree).value
     left = (ask.tol / ask.spread - kernel) * (1 - 2.0**-10)
     if left <= 0:
         return None
     amplitude = Ridges(ask.axes, degree, 1).amplitude(ask.smoothness, ask.bound)
     steps = math.pi * math.sqrt(amplitude / (8 * left))
-    log_steps = max(1, ask.least_log_steps, math.ceil(math.log2(max(steps, 1.0))))
-    if log_steps > _MOST_LOG_STEPS:
-        return None
-    made = WideRecipe(ask, log_steps, degree, wanted, front)
-    return made if combine(made.terms, ask.norm, ask.p) <= ask.tol else None
+    return max(1, math.ceil(math.log2(max(steps, 1.0))))
 
 
 @dataclass(frozen=True)
