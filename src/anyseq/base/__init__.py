@@ -8,7 +8,7 @@ from anyseq.base.dyadic import (
     power_of_two_at_least,
     power_of_two_at_most,
 )
-from anyseq.base.files import check_new, read_folder, write_folder, write_text
+from anyseq.base.files import check_new, json_sha256, read_folder, write_folder, write_text
 from anyseq.base.memory import extra_bytes
 from anyseq.base.progress import Progress, silent
 from anyseq.base.random import generator, seed_of, uniform
@@ -25,6 +25,7 @@ __all__ = [
     "extra_bytes",
     "finite",
     "generator",
+    "json_sha256",
     "layers_text",
     "medians",
     "non_negative",

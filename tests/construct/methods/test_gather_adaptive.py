@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import anyseq as aq
+from anyseq.base import json_sha256
 from anyseq.construct import Approximation, Example
 from anyseq.construct.claim import Claim
 from anyseq.construct.functions import gaussian
@@ -23,6 +24,7 @@ from anyseq.construct.verification import Verification, digest
 from anyseq.construct.verify import verify
 from anyseq.construct.verify_hats import exact_hats
 from anyseq.nn import Stack
+from construct.folders import tamper
 
 SPIKE = aq.functions["spike"]
 WAVES = aq.Design(2, position=aq.Sinusoidal())
@@ -271,18 +273,22 @@ def test_large_grids_are_sampled_and_said_to_be(monkeypatch: pytest.MonkeyPatch)
 
 
 def look_again(result: Approximation, **changed: Any) -> Verification:
-    """What the second opinion says of other tensors or another claim, hashes made to fit."""
+    """What the second opinion says of other tensors or another claim, hashes made to fit, without
+    a look at the look-up."""
     weights = result.model.state_dict() | changed.get("weights", {})
     table = result.fused.tensors() | changed.get("table", {})
-    return verify(
+    found = verify(
         changed.get("claim", certified(result)),
         network=Stack(result.design, result.size, weights),
         table=table,
         look_up=result.fused,
+        facts={},
         order=None,
         weights_sha256=digest(weights),
         table_sha256=digest(table),
+        facts_sha256=json_sha256({}),
     )
+    return Verification(tuple(check for check in found.checks if check.name != "look-up"))
 
 
 def test_planted_faults_are_found() -> None:
@@ -325,6 +331,29 @@ def test_it_is_saved_and_loaded(tmp_path: Path) -> None:
     assert torch.equal(again(x), result(x))
     assert again.certificate is not None
     assert again.certificate.verify()
+
+
+@pytest.mark.parametrize("with_its_hash", [False, True])
+def test_another_look_up_of_the_same_table_is_found(with_its_hash: bool, tmp_path: Path) -> None:
+    """Hats of levels below 5 are left out: no tensor tells."""
+    _, result = RESULTS["spike, lp"]
+    assert result.certificate is not None
+    result.save(tmp_path / "r")
+    tamper(tmp_path / "r", ("fused", "coarsest"), 5)
+    wanted = {"look-up"} if with_its_hash else {"look-up", "facts"}
+    if with_its_hash:
+        facts = {
+            "fused": result.fused.facts() | {"coarsest": 5},
+            "design": result.design.to_dict(),
+            "exceptional": result.error.exceptional,
+        }
+        tamper(tmp_path / "r", ("certificate", "facts_sha256"), json_sha256(facts))
+    forged = aq.load(tmp_path / "r")
+    x = leaf_points(result, 1, 5)
+    assert float((forged(x) - result(x)).abs().max()) > 0.1
+    assert forged.certificate is not None
+    checks = forged.certificate.verify().checks
+    assert {check.name for check in checks if check.passed is False} == wanted
 
 
 def test_it_is_explained() -> None:
