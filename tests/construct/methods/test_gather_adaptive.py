@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -23,6 +24,7 @@ from anyseq.construct.target import Function
 from anyseq.construct.verification import Verification, digest
 from anyseq.construct.verify import verify
 from anyseq.construct.verify_hats import exact_hats
+from anyseq.errors import FileProblem, InvalidArgument
 from anyseq.nn import Stack
 from construct.folders import tamper
 
@@ -331,6 +333,35 @@ def test_it_is_saved_and_loaded(tmp_path: Path) -> None:
     assert torch.equal(again(x), result(x))
     assert again.certificate is not None
     assert again.certificate.verify()
+
+
+BROKEN: dict[str, Callable[[HatTable], dict[str, Any]]] = {
+    "keys in float64": lambda table: {"keys": table.keys.double()},
+    "boxes in float64": lambda table: {"boxes": table.boxes.double()},
+    "no boxes": lambda table: {"boxes": table.boxes[:0], "constants": table.constants[:0]},
+    "no nodes": lambda table: {"keys": table.keys[:0], "values": table.values[:0]},
+    "flat boxes": lambda table: {"boxes": table.boxes[:, 0]},
+    "keys in another order": lambda table: {"keys": table.keys.flip(0)},
+}
+
+
+@pytest.mark.parametrize("what", BROKEN)
+def test_tables_that_are_none_are_refused_and_found(what: str) -> None:
+    _, result = RESULTS["spike, lp"]
+    table = result.fused
+    assert isinstance(table, HatTable)
+    with pytest.raises(InvalidArgument):
+        replace(table, **BROKEN[what](table))
+    assert not look_again(result, table=BROKEN[what](table))
+
+
+@pytest.mark.parametrize("level", [-1, 0.5, False, None, 10**9], ids=str)
+def test_levels_that_are_none_are_refused(level: object, tmp_path: Path) -> None:
+    _, result = RESULTS["spike, lp"]
+    result.save(tmp_path / "r")
+    tamper(tmp_path / "r", ("fused", "coarsest"), level)
+    with pytest.raises(FileProblem, match="coarsest"):
+        aq.load(tmp_path / "r")
 
 
 @pytest.mark.parametrize("with_its_hash", [False, True])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,12 +22,14 @@ from anyseq.construct.methods.gather_wide import WideRecipe
 from anyseq.construct.target import Target
 from anyseq.construct.verification import Verification, digest
 from anyseq.construct.verify import verify
-from anyseq.errors import CannotApproximate
+from anyseq.errors import CannotApproximate, InvalidArgument
 from anyseq.nn import Stack
 from construct.gathering.designs import designs, gathers
 from construct.gathering.test_direct import needed
 from construct.inputs import random
 from construct.methods.test_gather_designs import build, check_built, reverse, running_max
+
+Change = Callable[[torch.Tensor], torch.Tensor]
 
 
 def shallow(design: aq.Design, wanted: str) -> aq.Design:
@@ -192,6 +195,27 @@ def test_another_table_is_found(tensor: str) -> None:
     wrong = table[tensor].clone()
     wrong.view(-1)[len(wrong.view(-1)) // 2] += 1
     assert not look_again("window", table={tensor: wrong})
+
+
+@pytest.mark.parametrize(
+    ("tensor", "change"),
+    [
+        ("pieces", lambda pieces: pieces.double()),
+        ("directions", lambda directions: directions[:, 0]),
+        ("knots", lambda knots: knots[:-1]),
+        ("knots", lambda knots: knots.float()),
+        ("constant", lambda constant: constant[0]),
+        ("pieces", lambda pieces: 0 * pieces),
+        ("first", lambda first: first - 1),
+        ("rate", lambda rate: -rate),
+    ],
+)
+def test_tables_that_are_none_are_refused(tensor: str, change: Change) -> None:
+    table = built("window").fused
+    assert isinstance(table, RidgeTable)
+    with pytest.raises(InvalidArgument):
+        replace(table, **{tensor: change(table.tensors()[tensor])})  # type: ignore[arg-type]
+    assert not look_again("window", table={tensor: change(table.tensors()[tensor])})
 
 
 @pytest.mark.parametrize("other", [(1, -1), (-1, -1), (1, 1)], ids=str)
