@@ -14,14 +14,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import anyseq as aq
-from anyseq.base import generator, uniform
+from anyseq.base import generator, json_sha256, uniform
 from anyseq.construct import Approximation
 from anyseq.construct.certificate import Certificate
 from anyseq.construct.functions import FUNCTIONS
+from anyseq.construct.fused import CellTable
 from anyseq.construct.verification import Verification, digest
 from anyseq.construct.verify import verify
 from anyseq.errors import CannotApproximate, FileProblem
 from anyseq.nn import Stack
+from construct.folders import tamper
 
 
 def build(
@@ -91,23 +93,31 @@ def certificate(name: str) -> Certificate:
 
 
 def look_again(name: str, **changed: Any) -> Verification:
-    """What the second opinion says of other tensors or another claim, hashes made to fit."""
+    """What the second opinion says of other tensors or another claim, hashes made to fit, without
+    a look at the look-up."""
     result = RESULTS[name]
     weights = result.model.state_dict() | changed.get("weights", {})
     table = result.fused.tensors() | changed.get("table", {})
-    return verify(
+    found = verify(
         changed.get("claim", certificate(name).claim),
         network=Stack(result.design, result.size, weights),
         table=table,
         look_up=result.fused,
+        facts={},
         order=changed.get("order", getattr(result.fused, "offsets", None)),
         weights_sha256=digest(weights),
         table_sha256=digest(table),
+        facts_sha256=json_sha256({}),
     )
+    return Verification(tuple(check for check in found.checks if check.name != "look-up"))
 
 
 def texts(verification: Verification) -> dict[str, str]:
     return {check.name: check.why for check in verification.checks}
+
+
+def failed(verification: Verification) -> set[str]:
+    return {check.name for check in verification.checks if check.passed is False}
 
 
 @pytest.mark.parametrize("name", RESULTS)
@@ -117,7 +127,7 @@ def test_what_was_built_holds(name: str) -> None:
     assert all(check.passed for check in verification.checks if check.name != "balls")
     before = "front" if "gather" in name else "places"
     dense = certificate(name).claim.dense
-    wanted = ["report", "weights", "table", before, "network", "error", "balls"]
+    wanted = ["report", "weights", "table", "facts", before, "network", "look-up", "error", "balls"]
     if dense and before == "places":
         wanted.remove(before)
     assert [check.name for check in verification.checks] == wanted
@@ -128,7 +138,8 @@ def test_what_was_built_holds(name: str) -> None:
 def test_what_was_sampled_is_called_so(name: str) -> None:
     found = texts(certificate(name).verify())
     sampled = {check for check, why in found.items() if "SAMPLED, not proved" in why}
-    assert sampled == ({"front" if "gather" in name else "places"} if name in RUN else set())
+    before = {"front" if "gather" in name else "places"} if name in RUN else set()
+    assert sampled == {"look-up"} | before
     if "gather" in name:
         assert ("read from the weights" in found["front"]) is (name not in RUN)
         assert "read from the weights, from the slots on" in found["network"]
@@ -160,7 +171,8 @@ def test_methods_that_nothing_can_read_are_run(method: str, positions: bool, nor
     verification = held.verify()
     assert verification
     by_name = {check.name: check for check in verification.checks}
-    assert by_name["network"].why.startswith("SAMPLED, not proved: run at 256 inputs")
+    assert by_name["network"].passed is None
+    assert by_name["look-up"].why.startswith("SAMPLED, not proved: at 2")
     assert "they were not derived again" in by_name["error"].why
     wrong = replace(held, claim=replace(held.claim, upper=held.claim.upper * 0.9))
     assert "error    FAILS: upper" in str(wrong.verify())
@@ -170,7 +182,7 @@ def test_methods_that_nothing_can_read_are_run(method: str, positions: bool, nor
     with torch.no_grad():
         result.model.get_parameter("down_weight")[-1] += 1e-3
     rehashed = replace(held, weights_sha256=digest(result.model.state_dict()))
-    assert "network  FAILS: network and look-up" in str(rehashed.verify())
+    assert "look-up  FAILS: network and look-up" in str(rehashed.verify())
 
 
 @pytest.mark.parametrize("name", [name for name in RESULTS if "yun" in name])
@@ -329,19 +341,6 @@ def test_constants_that_the_values_contradict_are_found() -> None:
         assert "values at neighbouring nodes differ" in str(verification)
 
 
-def tamper(folder: Path, place: tuple[Any, ...], value: object) -> None:
-    """Change a fact and make its hash fit."""
-    about = json.loads((folder / "about.json").read_text())
-    inner = about["facts"]
-    for key in place[:-1]:
-        inner = inner[key]
-    assert inner[place[-1]] != value
-    inner[place[-1]] = value
-    facts = json.dumps(about["facts"], sort_keys=True)
-    about["facts_sha256"] = hashlib.sha256(facts.encode()).hexdigest()
-    (folder / "about.json").write_text(json.dumps(about))
-
-
 @pytest.mark.parametrize(
     ("place", "value"),
     [
@@ -356,6 +355,8 @@ def tamper(folder: Path, place: tuple[Any, ...], value: object) -> None:
         (("certificate", "claim", "terms"), []),
         (("certificate", "weights_sha256"), "0" * 64),
         (("certificate", "table_sha256"), "0" * 64),
+        (("certificate", "facts_sha256"), "0" * 64),
+        (("design", "depth"), 1000),
         (("certificate",), None),
         (("certificate", "claim"), {}),
         (("error", "upper"), None),
@@ -373,6 +374,43 @@ def test_edited_files_are_found_even_with_their_hash(
         return
     assert loaded.certificate is not None
     assert not loaded.certificate.verify()
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        (("error", "exceptional"), 0.0),
+        (("fused", "ramp"), 0.0),
+        (("fused", "end"), 0.5),
+        (("design", "depth"), 10**6),
+    ],
+    ids=str,
+)
+def test_the_certificate_is_bound_to_facts(
+    place: tuple[Any, ...], value: object, tmp_path: Path
+) -> None:
+    RESULTS["yun, theorem 2"].save(tmp_path / "r")
+    tamper(tmp_path / "r", place, value)
+    loaded = aq.load(tmp_path / "r").certificate
+    assert loaded is not None
+    assert "facts" in failed(loaded.verify())
+
+
+def test_a_look_up_that_covers_nothing_is_not_looked_at() -> None:
+    held = certificate("yun, theorem 2")
+    assert isinstance(held.result.fused, CellTable)
+    nothing = replace(held.result, fused=replace(held.result.fused, end=-1.0))
+    (check,) = [c for c in replace(held, result=nothing).verify().checks if c.name == "look-up"]
+    assert check.passed is None
+
+
+def test_a_folder_without_the_hash_of_its_facts_is_refused(tmp_path: Path) -> None:
+    RESULTS["gather, 2 tokens"].save(tmp_path / "r")
+    held = certificate("gather, 2 tokens").to_dict()
+    del held["facts_sha256"]
+    tamper(tmp_path / "r", ("certificate",), held)
+    with pytest.raises(FileProblem, match="facts_sha256"):
+        aq.load(tmp_path / "r")
 
 
 def test_swapped_tensors_are_found(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from anyseq.base.dyadic import (
     power_of_two_at_least,
     power_of_two_at_most,
 )
-from anyseq.base.files import check_new, read_folder, write_folder, write_text
+from anyseq.base.files import check_new, json_sha256, read_folder, write_folder, write_text
 from anyseq.base.memory import extra_bytes, has_high_water_mark
 from anyseq.base.progress import Progress, silent
 from anyseq.base.random import generator, seed_of, uniform
@@ -26,6 +26,7 @@ __all__ = [
     "finite",
     "generator",
     "has_high_water_mark",
+    "json_sha256",
     "layers_text",
     "medians",
     "non_negative",

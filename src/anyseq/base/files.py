@@ -53,7 +53,7 @@ def write_folder(
             "format": format,
             "version": version,
             "sha256": hashes,
-            "facts_sha256": _facts_sha256(facts),
+            "facts_sha256": json_sha256(facts),
             "facts": facts,
         }
         (draft / _ABOUT).write_text(json.dumps(about, indent=2, allow_nan=False) + "\n")
@@ -147,7 +147,7 @@ def _read_about(source: Path, format: str, version: int) -> dict[str, Any]:
     if not isinstance(about.get("sha256"), dict) or not isinstance(about.get("facts"), dict):
         raise FileProblem(f"{str(file)!r} lacks its 'sha256' or 'facts'; save the result again")
     try:
-        intact = about.get("facts_sha256") == _facts_sha256(about["facts"])
+        intact = about.get("facts_sha256") == json_sha256(about["facts"])
     except ValueError:  # a number such as 1e999, which we never wrote
         intact = False
     if not intact:
@@ -176,7 +176,8 @@ def _no_number(text: str) -> float:
     raise ValueError(f"{text} is no JSON number")
 
 
-def _facts_sha256(facts: Mapping[str, Any]) -> str:
+def json_sha256(facts: Mapping[str, Any]) -> str:
+    """The SHA-256 of facts as JSON, their names in order."""
     plain = json.dumps(facts, sort_keys=True, allow_nan=False)
     return hashlib.sha256(plain.encode()).hexdigest()
 

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from anyseq.base import json_sha256
 from anyseq.construct.claim import Claim
 from anyseq.construct.error import combine, proved_status
 from anyseq.construct.kind import ASSUMES, kind_of_function
@@ -22,24 +23,31 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Certificate:
-    """The claim about one network, bound to its tensors by their SHA-256."""
+    """The claim about one network, bound by SHA-256 to its tensors and to what else decides what
+    the result computes and says: the design, the form of the look-up, the exceptional set."""
 
     claim: Claim
     weights_sha256: str
     table_sha256: str
+    facts_sha256: str
     result: Approximation
 
     @classmethod
     def of(cls, claim: Claim, result: Approximation) -> Certificate:
         """The certificate of a result as it is now."""
-        tensors = result.model.state_dict()
-        return cls(claim, digest(tensors), digest(result.fused.tensors()), result)
+        weights, table = digest(result.model.state_dict()), digest(result.fused.tensors())
+        return cls(claim, weights, table, json_sha256(_facts(result)), result)
 
     @classmethod
     def from_dict(cls, facts: dict[str, Any], result: Approximation) -> Certificate:
         """The one that `to_dict` described; `verify` says whether it is that of the result."""
-        claim = Claim.from_dict(facts["claim"])
-        return cls(claim, str(facts["weights_sha256"]), str(facts["table_sha256"]), result)
+        return cls(
+            claim=Claim.from_dict(facts["claim"]),
+            weights_sha256=str(facts["weights_sha256"]),
+            table_sha256=str(facts["table_sha256"]),
+            facts_sha256=str(facts["facts_sha256"]),
+            result=result,
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready."""
@@ -47,14 +55,16 @@ class Certificate:
             "claim": self.claim.to_dict(),
             "weights_sha256": self.weights_sha256,
             "table_sha256": self.table_sha256,
+            "facts_sha256": self.facts_sha256,
         }
 
     def verify(self) -> Verification:
-        """Check it again, by code that shares nothing with the methods: that the tensors are the
-        ones certified, that the network computes what the table says, that the error of that is
-        what `error.upper` says, and, with python-flint, some inputs in ball arithmetic. Print it to
-        see what is proved, what was sampled and what skipped: that depends on the method, and on
-        what the design puts inside attention."""
+        """Check it again: that the tensors and facts are the ones certified, that the network
+        computes what the table says, that the error of that is what `error.upper` says, and, with
+        python-flint, some inputs in ball arithmetic. What is read from the weights is read by code
+        that shares nothing with the methods; what is run is compared with the table, or with the
+        look-up that `result(x)` uses. Print it to see what is proved, what was sampled and what
+        skipped: that depends on the method, and on what the design puts inside attention."""
         from anyseq.construct.verify import verify  # slow to load
 
         checked = verify(
@@ -62,9 +72,11 @@ class Certificate:
             network=self.result.model,
             table=self.result.fused.tensors(),
             look_up=self.result.fused,
+            facts=_facts(self.result),
             order=getattr(self.result.fused, "offsets", None),
             weights_sha256=self.weights_sha256,
             table_sha256=self.table_sha256,
+            facts_sha256=self.facts_sha256,
         )
         return Verification((self._same_report(), *checked.checks))
 
@@ -109,6 +121,15 @@ class Certificate:
         kind = kind_of_function(self.result.design, claim.norm)
         first = said if said.replace(TOLD_BY_BOXES, "") == text else text
         return (first, *([ASSUMES[kind]] if kind in ASSUMES else []))
+
+
+def _facts(result: Approximation) -> dict[str, Any]:
+    """What a certificate is bound to besides tensors."""
+    return {
+        "fused": result.fused.facts(),
+        "design": result.design.to_dict(),
+        "exceptional": result.error.exceptional,
+    }
 
 
 def claim_of(recipe: Recipe) -> Claim:

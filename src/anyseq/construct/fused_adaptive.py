@@ -7,8 +7,11 @@ from typing import Any, ClassVar
 
 import torch
 
+from anyseq.base import at_least_one, whole
 from anyseq.construct.lattice import strides
 from anyseq.construct.leaves import Leaves
+from anyseq.construct.tensors import check_tensor
+from anyseq.errors import InvalidArgument
 
 _BATCH = 1 << 15  # nodes looked up at a time
 
@@ -52,6 +55,25 @@ class HatTable:
             for rows in own.split(_BATCH):  # hats of their own level are still 0
                 table.values[rows] = f[rows] - table(points[rows])
         return table
+
+    def __post_init__(self) -> None:
+        steps = at_least_one("steps", self.steps)
+        if steps & (steps - 1) or whole("coarsest", self.coarsest) >= steps.bit_length():
+            raise InvalidArgument(
+                f"coarsest={self.coarsest}, steps={steps}: expected a level, and a power of two "
+                "that is no coarser"
+            )
+        nodes, leaves = len(self.keys), len(self.boxes)
+        check_tensor("values", self.values, (nodes, None, None))
+        check_tensor("keys", self.keys, (nodes,), torch.int64)
+        check_tensor("boxes", self.boxes, (leaves, None), torch.int64)
+        check_tensor("constants", self.constants, (leaves, 2))
+        if not nodes or not leaves:
+            raise InvalidArgument(f"{nodes} nodes, {leaves} leaves: expected one or more")
+        if torch.compiler.is_compiling():  # a graph has no numbers yet; they were looked at before
+            return
+        if not bool((self.keys.diff() > 0).all()):
+            raise InvalidArgument("tensor 'keys': expected ascending numbers")
 
     def covers(self, x: torch.Tensor) -> torch.Tensor:
         return ((x >= 0) & (x <= 1)).flatten(1).all(1)

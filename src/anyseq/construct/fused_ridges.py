@@ -9,6 +9,7 @@ import torch
 
 from anyseq.base import power_of_two_at_least
 from anyseq.construct.ridges import Ridges
+from anyseq.construct.tensors import check_tensor
 from anyseq.errors import InvalidArgument
 
 _BATCH = 1 << 22  # numbers looked up at a time
@@ -62,16 +63,22 @@ class RidgeTable:
 
     def __post_init__(self) -> None:
         count, rest = len(self.low), tuple(self.constant.shape)
-        expected = {
-            "values": (len(self.values), *rest),
-            "knots": (len(self.knots), *rest),
-            "directions": (count, self.directions.shape[-1]),
-            **dict.fromkeys(("low", "rate", "pieces", "first"), (count,)),
-        }
-        for name, shape in expected.items():
-            found = tuple(getattr(self, name).shape)
-            if found != shape or len(rest) != 2:
-                raise InvalidArgument(f"tensor {name!r} has shape {found}, expected {shape}")
+        check_tensor("constant", self.constant, (None, None))
+        check_tensor("values", self.values, (None, *rest))
+        check_tensor("knots", self.knots, (None, *rest))
+        check_tensor("directions", self.directions, (count, None))
+        for name in ("low", "rate"):
+            check_tensor(name, getattr(self, name), (count,))
+        for name in ("pieces", "first"):
+            check_tensor(name, getattr(self, name), (count,), torch.int64)
+        if torch.compiler.is_compiling():  # a graph has no numbers yet; they were looked at before
+            return
+        if not bool((self.rate > 0).all()):
+            raise InvalidArgument("tensor 'rate': expected numbers above 0")
+        if not bool((self.pieces >= 1).all()):
+            raise InvalidArgument("tensor 'pieces': expected 1 or more for each ridge")
+        if not bool(((self.first >= 0) & (self.first < len(self.knots) - self.pieces)).all()):
+            raise InvalidArgument(f"tensor 'first': expected ridges within {len(self.knots)} knots")
 
     def covers(self, x: torch.Tensor) -> torch.Tensor:
         return ((x >= 0) & (x <= 1)).flatten(1).all(1)

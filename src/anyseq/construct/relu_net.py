@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 import torch
 from torch.nn.functional import linear, pad, relu
 
+from anyseq.construct.tensors import check_tensor
 from anyseq.errors import InvalidArgument
 
 _BATCH = 2048  # inputs at a time: their hidden layer stays in the cache
@@ -111,11 +112,7 @@ class FittedNet:
         outputs = len(self.out_bias)
         shape = NetShape(body, body, hidden, blocks, outputs)
         for name, tensor in self.tensors().items():
-            if tuple(tensor.shape) != shape.tensors()[name] or tensor.dtype != torch.float64:
-                raise InvalidArgument(
-                    f"tensor {name!r} has shape {tuple(tensor.shape)} and {tensor.dtype}, expected "
-                    f"{shape.tensors()[name]} and float64"
-                )
+            check_tensor(name, tensor, shape.tensors()[name])
         if outputs % self.tokens:
             raise InvalidArgument(f"{outputs} outputs for {self.tokens} tokens")
 

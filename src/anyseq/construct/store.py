@@ -16,6 +16,7 @@ from anyseq.construct.memory import restore
 from anyseq.construct.needs import plain_attention
 from anyseq.construct.result import Approximation, Facts
 from anyseq.construct.stages import check_stages, stages_from
+from anyseq.construct.tensors import check_tensor
 from anyseq.design import Design
 from anyseq.errors import FileProblem, InvalidArgument
 from anyseq.nn import Stack, StackShape
@@ -62,7 +63,7 @@ def load(folder: str | Path) -> Approximation:
     try:
         return _restore(facts, groups)
     except (
-        KeyError,
+        LookupError,
         TypeError,
         ValueError,
         RuntimeError,
@@ -121,12 +122,7 @@ def _check_table(
     facts: dict[str, Any], values: torch.Tensor, design: Design, shape: StackShape
 ) -> None:
     """The table of a look-up form is as large as the facts say."""
-    expected = (facts["cells"], shape.tokens, shape.out_features)
-    if tuple(values.shape) != expected or values.dtype != torch.float64:
-        raise InvalidArgument(
-            f"tensor 'values' has shape {tuple(values.shape)} and {values.dtype}, expected "
-            f"{expected} and float64"
-        )
+    check_tensor("values", values, (facts["cells"], shape.tokens, shape.out_features))
     if facts["fused"]["steps"] != 1 / facts["step"]:
         raise InvalidArgument(
             f"fused form of {facts['fused']['steps']} steps, step {facts['step']}"

@@ -1,20 +1,24 @@
 """A second opinion on a constructed network, from the network and the claim alone.
 
-This file and the other verify_*.py share no code with the methods: they read the weights, show what
-function those compute, derive the error of that function again and compare it with the claim. What
-cannot be read is run at some inputs, and the check says that it was sampled; what is not looked at
-is said to be skipped.
+What is read shares no code with the methods: this file and the other verify_*.py read the weights,
+show what function those compute, derive the error of that function again and compare it with the
+claim. What cannot be read is run at some inputs, and the check says that it was sampled; what is
+not looked at is said to be skipped. The look-up, which the methods share, is run beside the network
+at some inputs, whatever the method.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import torch
 
+from anyseq.base import json_sha256
 from anyseq.construct.claim import Claim
+from anyseq.construct.fused import Fused
 from anyseq.construct.verification import Check, Tensors, Verification, digest
 from anyseq.construct.verify_balls import balls_agree
 from anyseq.construct.verify_cells import cells_network
@@ -27,7 +31,8 @@ from anyseq.construct.verify_terms import Disagreement, Skipped, terms_add_up, t
 from anyseq.nn import Stack
 
 UNREAD = ("sum", "boltzmann", "partition")
-"""Methods whose networks nothing here can read; they are run, some at every sequence of cells."""
+"""Methods whose networks nothing here can read; they are run beside the look-up, and some at every
+sequence of cells."""
 
 _TRIED = 256
 _AGREE = 1e-9  # as `Approximation` promises of its two forms
@@ -38,23 +43,27 @@ def verify(
     *,
     network: Stack,
     table: Tensors,
-    look_up: Callable[[torch.Tensor], torch.Tensor],
+    look_up: Fused,
+    facts: Mapping[str, Any],
     order: Sequence[int] | None,
     weights_sha256: str,
     table_sha256: str,
+    facts_sha256: str,
 ) -> Verification:
     """Look at the tensors, the network, its error, and at some inputs in ball arithmetic.
 
-    look_up: inputs to outputs, from the table alone.
+    look_up: what `table` belongs to. facts: what else than tensors the result consists of.
     order: what the look-up of "yun" thinks positions add to the tokens; None for other methods.
     """
     looks = _Looks(claim, network, table)
     looks.at("weights", lambda: _same(digest(network.state_dict()), weights_sha256))
     looks.at("table", lambda: _same(digest(table), table_sha256))
+    looks.at("facts", lambda: _same(json_sha256(facts), facts_sha256))
     if claim.method in UNREAD:
         every = claim.steps ** (claim.tokens * claim.features)
         by_cells = claim.method == "boltzmann" and len(table["values"]) == every
-        looks.at("network", looks.runs if by_cells else lambda: looks.tried(look_up))
+        looks.at("network", looks.runs if by_cells else looks.unread)
+        looks.at("look-up", lambda: looks.tried(look_up))
         looks.at("error", lambda: terms_add_up(claim))
         return Verification(tuple(looks.checks))
     if claim.method == "gather" and "knots" in table:
@@ -69,6 +78,7 @@ def verify(
     else:
         why = f'there is no second opinion on method "{claim.method}"'
         return Verification((*looks.checks, Check("network", False, why)))
+    looks.at("look-up", lambda: looks.tried(look_up))
     if good:
         looks.at("error", looks.error)
         looks.at("balls", looks.balls)
@@ -91,17 +101,24 @@ class _Looks:
         self.checks.append(_check(name, look))
         return self.checks[-1].passed is not False
 
-    def tried(self, look_up: Callable[[torch.Tensor], torch.Tensor]) -> str:
+    def tried(self, look_up: Fused) -> str:
+        """Random inputs; on a ramp the look-up does not speak."""
         x = np.random.default_rng(0).random((_TRIED, self.claim.tokens, self.claim.features))
         inputs = torch.from_numpy(x)
         with torch.no_grad():
+            inputs = inputs[look_up.covers(inputs)]
+            if not len(inputs):
+                raise Skipped(f"it covers none of {_TRIED} random inputs")
             apart = float((self.network(inputs) - look_up(inputs)).abs().max())
         if not apart <= _AGREE * max(1.0, self.claim.bound):
-            raise Disagreement(f"network and look-up of the table are {apart:.2g} apart")
+            raise Disagreement(f"network and look-up are {apart:.2g} apart")
         return (
-            f"SAMPLED, not proved: run at {_TRIED} inputs, off the look-up of the table by at most "
-            f"{apart:.2g}; the weights are not read"
+            f"SAMPLED, not proved: at {len(inputs)} random inputs off the network by at most "
+            f"{apart:.2g}"
         )
+
+    def unread(self) -> str:
+        raise Skipped(f'nothing reads the weights of method "{self.claim.method}"')
 
     def runs(self) -> str:
         """The table has a row for every sequence of cells, in order."""
@@ -179,7 +196,7 @@ def _check(name: str, look: Callable[[], str]) -> Check:
         return Check(name, False, str(problem))
     except Skipped as reason:
         return Check(name, None, str(reason))
-    except (LookupError, ValueError, ArithmeticError) as problem:
+    except (LookupError, ValueError, ArithmeticError, TypeError, RuntimeError) as problem:
         why = f"tensors and claim do not fit together: {type(problem).__name__}: {problem}"
         return Check(name, False, why)
 

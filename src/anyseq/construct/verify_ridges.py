@@ -149,8 +149,8 @@ def _ridges_of_kernel(claim: Claim, table: Weights, degree: int) -> tuple[float,
     flat = a.reshape(-1, entries)
     knots = table["knots"].reshape(-1, entries)
     way, pieces, first = table["directions"], table["pieces"], table["first"]
-    steep = np.abs(way).max(1)
-    most = (degree // steep).astype(np.int64)
+    _normal(way, degree)
+    most = (degree // np.abs(way).max(1)).astype(np.int64)
     if (table["rate"] != claim.steps * most).any() or (
         table["low"] != way.clip(max=0).sum(1)
     ).any():
@@ -163,17 +163,17 @@ def _ridges_of_kernel(claim: Claim, table: Weights, degree: int) -> tuple[float,
     u = table["low"][row] + (np.arange(len(row)) - first[row]) / table["rate"][row]
     stride = nodes ** np.arange(axes)[::-1]
     phi, share = np.zeros_like(knots), 2.0 ** (1 - (way != 0).sum(1))
-    found = np.zeros_like(flat)
+    found = np.zeros(len(flat))
     for g in range(1, degree + 1):
         has = most >= g
-        at = (np.abs(way[has]) * g) @ stride
+        at = ((np.abs(way[has]) * g) @ stride).astype(np.int64)
         amplitude = np.zeros((len(way), entries))
-        amplitude[has] = flat[at.astype(np.int64)] * share[has, None]
-        np.add.at(found, at.astype(np.int64), np.abs(amplitude[has]))
+        amplitude[has] = flat[at] * share[has, None]
+        np.add.at(found, at, share[has])
         phi += np.cos(np.pi * g * u)[:, None] * amplitude[row]
+    if (found[1:] != 1).any():  # shares are powers of two, and their sums exact
+        raise Disagreement("not every cosine of the kernel is among the ridges, once")
     total = np.abs(flat[1:]).sum(0)
-    if np.abs(found.sum(0) - total).max() > 1e-9 * (1 + total.max()):
-        raise Disagreement("not every cosine of the kernel is among the ridges")
     apart = np.maximum.reduceat(np.abs(knots - phi), first, axis=0).sum(0)
     apart += np.abs(table["constant"].reshape(-1) - flat[0])
     size = max(1e-300, float(np.abs(table["values"]).max()))
@@ -181,6 +181,23 @@ def _ridges_of_kernel(claim: Claim, table: Weights, degree: int) -> tuple[float,
         raise Disagreement(f"ridges are off those of the kernel by {apart.max():.3g}")
     # cosines of large angles, and sums, are no better here than there
     return float(apart.max()), float(total.max())
+
+
+def _normal(way: np.ndarray, degree: int) -> None:
+    """Whole numbers without common factor, none twice and none the opposite of another.
+
+    Then all multiples are different cosines. A product of cosines along r axes is the mean of
+    2^(r-1) such, and they are all there if their shares add up to 1.
+    """
+    if not len(way) or (way != np.round(way)).any() or (np.abs(way) > degree).any():
+        raise Disagreement(f"directions are not whole numbers from -{degree} to {degree}")
+    leading = np.take_along_axis(way, (way != 0).argmax(1)[:, None], axis=1)
+    if (leading <= 0).any():
+        raise Disagreement("a direction does not begin with a positive entry")
+    if (np.gcd.reduce(way.astype(np.int64), axis=1) != 1).any():
+        raise Disagreement("a direction has a common factor")
+    if len(np.unique(way, axis=0)) != len(way):
+        raise Disagreement("a direction is there twice")
 
 
 def _token(

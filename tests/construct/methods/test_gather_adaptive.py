@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -13,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import anyseq as aq
+from anyseq.base import json_sha256
 from anyseq.construct import Approximation, Example
 from anyseq.construct.claim import Claim
 from anyseq.construct.functions import gaussian
@@ -22,7 +24,9 @@ from anyseq.construct.target import Function
 from anyseq.construct.verification import Verification, digest
 from anyseq.construct.verify import verify
 from anyseq.construct.verify_hats import exact_hats
+from anyseq.errors import FileProblem, InvalidArgument
 from anyseq.nn import Stack
+from construct.folders import tamper
 
 SPIKE = aq.functions["spike"]
 WAVES = aq.Design(2, position=aq.Sinusoidal())
@@ -271,18 +275,22 @@ def test_large_grids_are_sampled_and_said_to_be(monkeypatch: pytest.MonkeyPatch)
 
 
 def look_again(result: Approximation, **changed: Any) -> Verification:
-    """What the second opinion says of other tensors or another claim, hashes made to fit."""
+    """What the second opinion says of other tensors or another claim, hashes made to fit, without
+    a look at the look-up."""
     weights = result.model.state_dict() | changed.get("weights", {})
     table = result.fused.tensors() | changed.get("table", {})
-    return verify(
+    found = verify(
         changed.get("claim", certified(result)),
         network=Stack(result.design, result.size, weights),
         table=table,
         look_up=result.fused,
+        facts={},
         order=None,
         weights_sha256=digest(weights),
         table_sha256=digest(table),
+        facts_sha256=json_sha256({}),
     )
+    return Verification(tuple(check for check in found.checks if check.name != "look-up"))
 
 
 def test_planted_faults_are_found() -> None:
@@ -325,6 +333,58 @@ def test_it_is_saved_and_loaded(tmp_path: Path) -> None:
     assert torch.equal(again(x), result(x))
     assert again.certificate is not None
     assert again.certificate.verify()
+
+
+BROKEN: dict[str, Callable[[HatTable], dict[str, Any]]] = {
+    "keys in float64": lambda table: {"keys": table.keys.double()},
+    "boxes in float64": lambda table: {"boxes": table.boxes.double()},
+    "no boxes": lambda table: {"boxes": table.boxes[:0], "constants": table.constants[:0]},
+    "no nodes": lambda table: {"keys": table.keys[:0], "values": table.values[:0]},
+    "flat boxes": lambda table: {"boxes": table.boxes[:, 0]},
+    "keys in another order": lambda table: {"keys": table.keys.flip(0)},
+}
+
+
+@pytest.mark.parametrize("what", BROKEN)
+def test_tables_that_are_none_are_refused_and_found(what: str) -> None:
+    _, result = RESULTS["spike, lp"]
+    table = result.fused
+    assert isinstance(table, HatTable)
+    with pytest.raises(InvalidArgument):
+        replace(table, **BROKEN[what](table))
+    assert not look_again(result, table=BROKEN[what](table))
+
+
+@pytest.mark.parametrize("level", [-1, 0.5, False, None, 10**9], ids=str)
+def test_levels_that_are_none_are_refused(level: object, tmp_path: Path) -> None:
+    _, result = RESULTS["spike, lp"]
+    result.save(tmp_path / "r")
+    tamper(tmp_path / "r", ("fused", "coarsest"), level)
+    with pytest.raises(FileProblem, match="coarsest"):
+        aq.load(tmp_path / "r")
+
+
+@pytest.mark.parametrize("with_its_hash", [False, True])
+def test_another_look_up_of_the_same_table_is_found(with_its_hash: bool, tmp_path: Path) -> None:
+    """Hats of levels below 5 are left out: no tensor tells."""
+    _, result = RESULTS["spike, lp"]
+    assert result.certificate is not None
+    result.save(tmp_path / "r")
+    tamper(tmp_path / "r", ("fused", "coarsest"), 5)
+    wanted = {"look-up"} if with_its_hash else {"look-up", "facts"}
+    if with_its_hash:
+        facts = {
+            "fused": result.fused.facts() | {"coarsest": 5},
+            "design": result.design.to_dict(),
+            "exceptional": result.error.exceptional,
+        }
+        tamper(tmp_path / "r", ("certificate", "facts_sha256"), json_sha256(facts))
+    forged = aq.load(tmp_path / "r")
+    x = leaf_points(result, 1, 5)
+    assert float((forged(x) - result(x)).abs().max()) > 0.1
+    assert forged.certificate is not None
+    checks = forged.certificate.verify().checks
+    assert {check.name for check in checks if check.passed is False} == wanted
 
 
 def test_it_is_explained() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,19 +14,24 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import anyseq as aq
-from anyseq.base import generator, uniform
+from anyseq.base import generator, json_sha256, silent, uniform
 from anyseq.construct import Approximation
 from anyseq.construct.ask import Ask
+from anyseq.construct.certificate import claim_of
 from anyseq.construct.fused_ridges import RidgeTable
 from anyseq.construct.methods import gather_wide
+from anyseq.construct.methods.gather_wide import WideRecipe
+from anyseq.construct.target import Target
 from anyseq.construct.verification import Verification, digest
 from anyseq.construct.verify import verify
-from anyseq.errors import CannotApproximate
+from anyseq.errors import CannotApproximate, InvalidArgument
 from anyseq.nn import Stack
 from construct.gathering.designs import designs, gathers
 from construct.gathering.test_direct import needed
 from construct.inputs import random
 from construct.methods.test_gather_designs import build, check_built, reverse, running_max
+
+Change = Callable[[torch.Tensor], torch.Tensor]
 
 
 def shallow(design: aq.Design, wanted: str) -> aq.Design:
@@ -127,27 +134,31 @@ def test_it_can_be_checked_again(name: str) -> None:
     assert certificate is not None
     verification = certificate.verify()
     assert verification, verification
-    text = str(verification)
-    assert "SAMPLED, not proved" in text
-    assert "kinks of" in text
-    assert "balls do not run through one wide layer" in text
+    why = {check.name: check.why for check in verification.checks}
+    assert "SAMPLED, not proved" in why["front"]
+    assert "kinks of" in why["network"]
+    assert why["balls"] == "balls do not run through one wide layer"
 
 
 def look_again(name: str, **changed: Any) -> Verification:
-    """What the second opinion says of other tensors or another claim, hashes made to fit."""
+    """What the second opinion says of other tensors or another claim, hashes made to fit, without
+    a look at the look-up."""
     result = built(name)
     assert result.certificate is not None
     weights = result.model.state_dict() | changed.get("weights", {})
     table = result.fused.tensors() | changed.get("table", {})
-    return verify(
+    found = verify(
         changed.get("claim", result.certificate.claim),
         network=Stack(result.design, result.size, weights),
         table=table,
         look_up=result.fused,
+        facts={},
         order=None,
         weights_sha256=digest(weights),
         table_sha256=digest(table),
+        facts_sha256=json_sha256({}),
     )
+    return Verification(tuple(check for check in found.checks if check.name != "look-up"))
 
 
 @given(
@@ -186,6 +197,60 @@ def test_another_table_is_found(tensor: str) -> None:
     wrong = table[tensor].clone()
     wrong.view(-1)[len(wrong.view(-1)) // 2] += 1
     assert not look_again("window", table={tensor: wrong})
+
+
+@pytest.mark.parametrize(
+    ("tensor", "change"),
+    [
+        ("pieces", lambda pieces: pieces.double()),
+        ("directions", lambda directions: directions[:, 0]),
+        ("knots", lambda knots: knots[:-1]),
+        ("knots", lambda knots: knots.float()),
+        ("constant", lambda constant: constant[0]),
+        ("pieces", lambda pieces: 0 * pieces),
+        ("first", lambda first: first - 1),
+        ("rate", lambda rate: -rate),
+    ],
+)
+def test_tables_that_are_none_are_refused(tensor: str, change: Change) -> None:
+    table = built("window").fused
+    assert isinstance(table, RidgeTable)
+    with pytest.raises(InvalidArgument):
+        replace(table, **{tensor: change(table.tensors()[tensor])})  # type: ignore[arg-type]
+    assert not look_again("window", table={tensor: change(table.tensors()[tensor])})
+
+
+@pytest.mark.parametrize("other", [(1, -1), (-1, -1), (1, 1)], ids=str)
+def test_ridges_that_stand_in_for_others_are_found(
+    other: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Π cos(πx_i) without its ridge along (1, -1): (-1, -1), the mirror image of (1, 1), has as
+    many knots and the same amplitudes. Only the first of these networks is the kernel's."""
+    recipe = aq.plan(aq.Design(2, depth=1), 1, 0.6, lipschitz=math.pi).choose("gather")
+    assert isinstance(recipe, WideRecipe)
+    swapped = recipe.ridges.directions.clone()
+    swapped[(swapped == torch.tensor([1, -1])).all(1)] = torch.tensor(other)
+    monkeypatch.setitem(recipe.ridges.__dict__, "directions", swapped)
+
+    def product(x: torch.Tensor) -> torch.Tensor:
+        return (math.pi * x).cos().prod(1, keepdim=True).expand(-1, 2, 1).contiguous()
+
+    made = recipe.build(Target(product, 2, 1, None), silent)
+    model, table = made.model(), made.fused.tensors()
+    found = verify(
+        claim_of(recipe),
+        network=model,
+        table=table,
+        look_up=made.fused,
+        facts={},
+        order=None,
+        weights_sha256=digest(model.state_dict()),
+        table_sha256=digest(table),
+        facts_sha256=json_sha256({}),
+    )
+    middle = torch.full((1, 2, 1), 0.5, dtype=torch.float64)
+    near = float((made.fused(middle) - product(middle)).abs().max()) <= claim_of(recipe).upper
+    assert bool(found) is near is (other == (1, -1))
 
 
 def test_another_claim_is_found() -> None:

@@ -1,0 +1,21 @@
+"""Saved folders, changed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+
+def tamper(folder: Path, place: tuple[Any, ...], value: object) -> None:
+    """Change a fact and make its hash fit."""
+    about = json.loads((folder / "about.json").read_text())
+    inner = about["facts"]
+    for key in place[:-1]:
+        inner = inner[key]
+    assert inner[place[-1]] != value
+    inner[place[-1]] = value
+    facts = json.dumps(about["facts"], sort_keys=True)
+    about["facts_sha256"] = hashlib.sha256(facts.encode()).hexdigest()
+    (folder / "about.json").write_text(json.dumps(about))
