@@ -50,12 +50,13 @@ def test_command_lines_run(
     monkeypatch.chdir(tmp_path)
     lines = [line for block in blocks("sh") for line in block.splitlines()]
     commands = [line for line in lines if line.startswith("anyseq ")]
-    assert len(commands) == 4
+    assert len(commands) == 7
     for command in commands:
         with pytest.raises(SystemExit) as stopped:
             main(shlex.split(command)[1:])
         assert stopped.value.code == 0, capsys.readouterr().err
     assert (tmp_path / "sorted.png").is_file()
+    assert (tmp_path / "runs" / "report.md").is_file()
 
 
 def test_places_in_the_table_exist() -> None:
