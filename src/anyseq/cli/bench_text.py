@@ -62,12 +62,16 @@ def _sizes(by_method: dict[str, Any]) -> str:
                     time(row["build_seconds"]),
                     f"{row['evaluations_per_second'] / 1e6:.1f}",
                     f"{slower:.2f} x",
-                    f"{row['parameters'] / 1e6:,.1f} M",
+                    _millions(row["parameters"]),
                     *_module(row),
                 )
             )
-    head = ("look-up", "built in", "10⁶/s", "slower", "weights", "module in", "peak")
+    head = ("look-up", "built in", "10⁶/s", "slower", "weights", "module", "peak")
     return table(head, rows)
+
+
+def _millions(count: int) -> str:
+    return f"{count / 1e6:,.{1 if count < 1e8 else 0}f} M"
 
 
 def _module(row: dict[str, Any]) -> tuple[str, str]:
