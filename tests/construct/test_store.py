@@ -12,6 +12,7 @@ import anyseq as aq
 from anyseq.construct import Approximation
 from anyseq.construct.functions import FUNCTIONS
 from anyseq.errors import FileProblem
+from construct.folders import tamper
 
 CASES = {
     "gather": (FUNCTIONS["attention"], aq.Design(2), "gather"),
@@ -167,15 +168,7 @@ def test_facts_of_another_kind_even_with_their_hash(
     place: tuple[str, ...], value: object, tmp_path: Path
 ) -> None:
     build("yun, theorem 3").save(tmp_path / "r")
-    about = json.loads((tmp_path / "r" / "about.json").read_text())
-    inner = about["facts"]
-    for key in place[:-1]:
-        inner = inner[key]
-    assert inner[place[-1]] != value
-    inner[place[-1]] = value
-    facts = json.dumps(about["facts"], sort_keys=True)
-    about["facts_sha256"] = hashlib.sha256(facts.encode()).hexdigest()
-    (tmp_path / "r" / "about.json").write_text(json.dumps(about))
+    tamper(tmp_path / "r", place, value)
     with pytest.raises(FileProblem, match="does not fit together"):
         aq.load(tmp_path / "r")
 
