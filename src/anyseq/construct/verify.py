@@ -25,12 +25,13 @@ from anyseq.construct.verify_cells import cells_network
 from anyseq.construct.verify_front import Front, read_front, readable, run_front
 from anyseq.construct.verify_hats import boxes_error, hats_network
 from anyseq.construct.verify_kuhn import Grid, kuhn_network
+from anyseq.construct.verify_partition import Blend, partition_network
 from anyseq.construct.verify_ridges import States, ridges_error, ridges_network, sampled_states
 from anyseq.construct.verify_runs import cells_run, outputs_agree, places_run
 from anyseq.construct.verify_terms import Disagreement, Skipped, terms_add_up, terms_hold
 from anyseq.nn import Stack
 
-UNREAD = ("sum", "boltzmann", "partition")
+UNREAD = ("sum", "boltzmann")
 """Methods whose networks nothing here can read; they are run beside the look-up, and some at every
 sequence of cells."""
 
@@ -75,6 +76,8 @@ def verify(
         good = (not places or looks.at(places, lambda: places_run(claim, network, order))) and (
             looks.at("network", lambda: looks.cells(order))
         )
+    elif claim.method == "partition":
+        good = looks.at("network", looks.blends)
     else:
         why = f'there is no second opinion on method "{claim.method}"'
         return Verification((*looks.checks, Check("network", False, why)))
@@ -95,6 +98,7 @@ class _Looks:
         self.measured: dict[str, float] = {}
         self._gathered: tuple[Grid, Front] | None = None
         self._states: States | None = None
+        self._blend: Blend | None = None
 
     def at(self, name: str, look: Callable[[], str]) -> bool:
         """Whether the look found nothing wrong."""
@@ -155,6 +159,12 @@ class _Looks:
         text, self.measured = ridges_network(self.claim, self.net, self.table, self._states)
         return text
 
+    def blends(self) -> str:
+        text, self.measured, self._blend = partition_network(
+            self.claim, self.network, self.net, self.table
+        )
+        return text
+
     @property
     def _adaptive(self) -> bool:
         """Whether hats have several sizes."""
@@ -185,7 +195,8 @@ class _Looks:
         if not self.claim.dense or "constant" in self.net:
             raise Skipped("balls run through dense softmax attention with absolute positions only")
         size = self.network.shape.head_dim
-        return balls_agree(self.claim, self.net, self.table, self.measured, size)
+        exact = None if self._blend is None else self._blend.exact
+        return balls_agree(self.claim, self.net, self.table, self.measured, size, exact)
 
 
 def _check(name: str, look: Callable[[], str]) -> Check:

@@ -32,7 +32,7 @@ def terms_hold(
     measured: what only the network says: "rounding" of one entry, and for cells "ramps" and
     "repeats", the measures of the exceptional sets, and "reach", the largest |T|; or the
     "interpolation" of an adaptive grid, or "kernel" and "ridges" of one wide layer, where values
-    and constants were looked at with it.
+    and constants were looked at with it; or the "blending" of a memory.
     """
     _check_numbers(claim)
     if not measured.keys() & {"interpolation", "kernel"}:
@@ -49,6 +49,8 @@ def terms_hold(
     if "kernel" in measured:
         names = ("kernel", "ridges", "rounding")
         derived = {(name, "cube"): measured[name] * factor for name in names}
+    elif "blending" in measured:
+        derived = {(name, "cells"): measured[name] * factor for name in ("blending", "rounding")}
     elif claim.method == "gather":
         interpolation = measured.get("interpolation")
         interpolation = _interpolation(claim) if interpolation is None else interpolation
@@ -147,12 +149,17 @@ def _off_centre(claim: Claim) -> float:
         top = reached.max()
         weight = np.diff(ends**axes, prepend=0.0)
         return float(top and top * (weight @ (reached / top) ** p) ** (1 / p))
+    axes = claim.tokens if claim.per_feature is not None else axes
+    return lipschitz(claim) * half * float((axes / (axes + p)) ** (1 / p))
+
+
+def lipschitz(claim: Claim) -> float:
+    """L, which bounds the error within a cell."""
     if claim.lipschitz is None:
         raise Disagreement("no constant is given that bounds the error within a cell")
-    axes = claim.tokens if claim.per_feature is not None else axes
     if claim.per_feature is not None and sum(claim.per_feature) > claim.lipschitz * _MARGIN:
         raise Disagreement("lipschitz is less than the sum of the constants per feature")
-    return claim.lipschitz * half * float((axes / (axes + p)) ** (1 / p))
+    return claim.lipschitz
 
 
 def _known(omega: Mapping[float, float], distance: float) -> float:
@@ -167,7 +174,7 @@ def _values_fit_constants(claim: Claim, values: np.ndarray, off: float) -> None:
     where the middle node has another entry equal to that which moves: kinks are allowed there."""
     per_axis = claim.steps + (claim.method == "gather")
     axes = claim.tokens * claim.features
-    if claim.method != "gather" and claim.features > 1:
+    if claim.method not in ("gather", "partition") and claim.features > 1:
         return  # cells of a token are numbered feature by feature: another order of axes
     grid = values.reshape(*[per_axis] * axes, -1)
     noise = 1e-9 * float(np.abs(values).max()) + off
