@@ -20,18 +20,19 @@ from anyseq.base import json_sha256
 from anyseq.construct.claim import Claim
 from anyseq.construct.fused import Fused
 from anyseq.construct.verification import Check, Tensors, Verification, digest
-from anyseq.construct.verify_balls import balls_agree
+from anyseq.construct.verify_balls import Mean, balls_agree
 from anyseq.construct.verify_cells import cells_network
 from anyseq.construct.verify_front import Front, read_front, readable, run_front
 from anyseq.construct.verify_hats import boxes_error, hats_network
 from anyseq.construct.verify_kuhn import Grid, kuhn_network
-from anyseq.construct.verify_partition import Blend, partition_network
+from anyseq.construct.verify_partition import partition_network
 from anyseq.construct.verify_ridges import States, ridges_error, ridges_network, sampled_states
 from anyseq.construct.verify_runs import cells_run, outputs_agree, places_run
+from anyseq.construct.verify_sum import sum_network
 from anyseq.construct.verify_terms import Disagreement, Skipped, terms_add_up, terms_hold
 from anyseq.nn import Stack
 
-UNREAD = ("sum", "boltzmann")
+UNREAD = ("boltzmann",)
 """Methods whose networks nothing here can read; they are run beside the look-up, and some at every
 sequence of cells."""
 
@@ -76,7 +77,7 @@ def verify(
         good = (not places or looks.at(places, lambda: places_run(claim, network, order))) and (
             looks.at("network", lambda: looks.cells(order))
         )
-    elif claim.method == "partition":
+    elif claim.method in ("sum", "partition"):
         good = looks.at("network", looks.blends)
     else:
         why = f'there is no second opinion on method "{claim.method}"'
@@ -98,7 +99,7 @@ class _Looks:
         self.measured: dict[str, float] = {}
         self._gathered: tuple[Grid, Front] | None = None
         self._states: States | None = None
-        self._blend: Blend | None = None
+        self._mean: Mean | None = None
 
     def at(self, name: str, look: Callable[[], str]) -> bool:
         """Whether the look found nothing wrong."""
@@ -160,9 +161,9 @@ class _Looks:
         return text
 
     def blends(self) -> str:
-        text, self.measured, self._blend = partition_network(
-            self.claim, self.network, self.net, self.table
-        )
+        look = sum_network if self.claim.method == "sum" else partition_network
+        found = look(self.claim, self.network, self.net, self.table)
+        text, self.measured, self._mean = found
         return text
 
     @property
@@ -195,8 +196,7 @@ class _Looks:
         if not self.claim.dense or "constant" in self.net:
             raise Skipped("balls run through dense softmax attention with absolute positions only")
         size = self.network.shape.head_dim
-        exact = None if self._blend is None else self._blend.exact
-        return balls_agree(self.claim, self.net, self.table, self.measured, size, exact)
+        return balls_agree(self.claim, self.net, self.table, self.measured, size, self._mean)
 
 
 def _check(name: str, look: Callable[[], str]) -> Check:

@@ -8,9 +8,9 @@ What else is more than a look into the table says so itself, in fractions or in 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from fractions import Fraction
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -29,16 +29,27 @@ Ball = Any  # flint.arb, which has no types
 Token = dict[int, Ball]  # features that are not 0
 
 
+class Mean(Protocol):
+    """What a network computes that blends values of the table."""
+
+    @property
+    def hard(self) -> np.ndarray:
+        """Entries of x where it is not one of those values."""
+
+    def exact(self, x: np.ndarray) -> Iterable[list[Any]]:
+        """What it is at x (tokens, features), in fractions or balls: (tokens, out_features)."""
+
+
 def balls_agree(
     claim: Claim,
     net: dict[str, np.ndarray],
     table: Mapping[str, torch.Tensor],
     measured: Mapping[str, float],
     size: int,
-    exact: Callable[[np.ndarray], Iterable[list[Any]]] | None = None,
+    mean: Mean | None = None,
 ) -> str:
     """Inputs in random cells. measured: "rounding" of one entry, "rescale" of the ids; size: of a
-    head; exact: what the table says at an input (tokens, features), unless it is looked up."""
+    head; mean: what the table says at an input, unless it is looked up."""
     try:
         from flint import ctx
     except ImportError:
@@ -47,7 +58,11 @@ def balls_agree(
     if used > _MOST:
         raise Skipped(f"{used:,} products a run, more than the {_MOST:,} that are done")
     count = min(_INPUTS, max(1, _WORK // used))
-    inputs = np.random.default_rng(0).random((count, claim.tokens, claim.features))
+    rng = np.random.default_rng(0)
+    inputs = rng.random((count, claim.tokens, claim.features))
+    if mean is not None:  # half of the entries of every other input
+        hard = rng.choice(mean.hard, inputs.shape)
+        inputs[1::2] = np.where(rng.random(inputs.shape) < 0.5, hard, inputs)[1::2]
     worst, allowed = 0.0, measured["rounding"] + measured.get("rescale", 0.0)
     before, ctx.prec = ctx.prec, _BITS
     try:
@@ -55,7 +70,7 @@ def balls_agree(
         memory = _Memory(claim, net) if "memory_key" in net else None
         for x in inputs:
             found = _run(net, layers, x, size, memory)
-            wanted = _look_up(claim, table, x) if exact is None else exact(x)
+            wanted = _look_up(claim, table, x) if mean is None else mean.exact(x)
             for token, outputs in zip(found, wanted, strict=True):
                 for k, value in enumerate(outputs):
                     gap = abs(token.get(k, _ball(0.0)) - _ball(value))

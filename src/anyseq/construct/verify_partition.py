@@ -40,7 +40,7 @@ import torch
 
 from anyseq.construct.claim import Claim
 from anyseq.construct.memory import MemoryShape
-from anyseq.construct.verify_front import Layout, Weights, read_front
+from anyseq.construct.verify_front import Layout, Weights, read_front, readable
 from anyseq.construct.verify_terms import Disagreement, lipschitz
 from anyseq.nn import Stack
 
@@ -54,6 +54,11 @@ class Blend:
     claim: Claim
     sharpness: float
     values: np.ndarray
+
+    @property
+    def hard(self) -> np.ndarray:
+        """Entries between two centres."""
+        return np.arange(1, self.claim.steps) / self.claim.steps
 
     def exact(self, x: np.ndarray) -> list[list[Any]]:
         """The mean at x (tokens, features), in balls: one axis after the other."""
@@ -77,6 +82,8 @@ def partition_network(
     """What was seen; the blending and the rounding of one entry; the function."""
     shape, layout = network.shape, Layout.of(claim, network)
     axes, values = claim.tokens * claim.features, table["values"].numpy()
+    if not readable(claim, network):
+        raise Disagreement("positions are not vectors that are added to the tokens")
     if not isinstance(shape, MemoryShape) or net["halves"].tolist() != [[0, 0], [1, 1]]:
         raise Disagreement("expected a layer that routes and a layer with a memory")
     if (shape.slots_at, len(net["memory_key"])) != (layout.slots_at, claim.steps**axes):

@@ -32,7 +32,8 @@ def terms_hold(
     measured: what only the network says: "rounding" of one entry, and for cells "ramps" and
     "repeats", the measures of the exceptional sets, and "reach", the largest |T|; or the
     "interpolation" of an adaptive grid, or "kernel" and "ridges" of one wide layer, where values
-    and constants were looked at with it; or the "blending" of a memory.
+    and constants were looked at with it; or the "blending" of a memory, or what the "cells" of
+    several grids cost.
     """
     _check_numbers(claim)
     if not measured.keys() & {"interpolation", "kernel"}:
@@ -42,15 +43,15 @@ def terms_hold(
                 f"the table holds {np.abs(values).max():.6g}, but |f| <= {claim.bound:.6g} is "
                 "claimed"
             )
-        if claim.positions or claim.method == "gather":
+        if claim.method != "sum" and (claim.positions or claim.method == "gather"):
             _values_fit_constants(claim, values, 2 * measured["rounding"])
     entries = claim.tokens * claim.out_features
     factor = entries ** (1 / claim.p) if claim.norm == "lp" else 1.0
     if "kernel" in measured:
         names = ("kernel", "ridges", "rounding")
         derived = {(name, "cube"): measured[name] * factor for name in names}
-    elif "blending" in measured:
-        derived = {(name, "cells"): measured[name] * factor for name in ("blending", "rounding")}
+    elif found := measured.keys() & {"blending", "cells"}:
+        derived = {(name, "cells"): measured[name] * factor for name in (*found, "rounding")}
     elif claim.method == "gather":
         interpolation = measured.get("interpolation")
         interpolation = _interpolation(claim) if interpolation is None else interpolation
