@@ -190,10 +190,10 @@ def _attend(
 
 def _softmax(scores: list[Ball]) -> list[Ball]:
     """exp(s_j - s_m) / Σ, s_m the largest."""
-    for winner, score in enumerate(scores):
-        if all(score - other > _LEAD for place, other in enumerate(scores) if place != winner):
-            return [_ball(float(place == winner)) for place in range(len(scores))]
-    top = max(scores, key=lambda score: float(score.mid()))
+    winner = max(range(len(scores)), key=lambda place: float(scores[place].mid()))
+    top = scores[winner]
+    if all(top - other > _LEAD for place, other in enumerate(scores) if place != winner):
+        return [_ball(float(place == winner)) for place in range(len(scores))]
     powers = [(score - top).exp() for score in scores]
     whole = sum(powers, _ball(0.0))
     return [power / whole for power in powers]
