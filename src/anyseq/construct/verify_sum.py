@@ -6,7 +6,7 @@ The layers must be, in this order, n' being the number of positions, BOS among t
                      are marked, b_s += 1 on a ramp, falling to 0 within a margin
                      W_s = windows of c; c is cleared
     attention        all queries are 0, so weights do not depend on x: one run on units shows that
-                     they are 1/n'; W_s grows by (n'/B) mean W_s, b_s by (at least 3/2 n') mean b_s
+                     they are 1/n'; W_s grows by (n'/B) mean W_s, b_s by 2n' mean b_s
     clear            x becomes 0, c becomes 1
     fill             r = 1; for every s: g_s = ReLU(1 - b_s), w_s = min(r, g_s), r -= w_s
     per grid s       windows of W_s with gate w_s: the values of the table
@@ -50,12 +50,10 @@ _NOISE = 0.24  # what a key may be off: windows are 1/4 wide to both sides
 
 @dataclass(frozen=True)
 class Grids:
-    """What the network computes. marks: windows by grid, then by feature; spoil: what a mark counts
-    for everybody."""
+    """What the network computes. marks: windows by grid, then by feature."""
 
     claim: Claim
     marks: list[list[Windows]]
-    spoil: list[float]
     values: np.ndarray
 
     @property
@@ -71,12 +69,12 @@ class Grids:
         places = [self.claim.steps**feature for feature in range(self.claim.features)]
         left = [Fraction(1)] * len(x)
         total = np.full(self.values.shape[1:], Fraction(0), dtype=object)
-        for marks, spoil in zip(self.marks, self.spoil, strict=True):
+        for marks in self.marks:
             bad = [
                 sum((_marked(m, e) for m, e in zip(marks, token, strict=True)), Fraction(0))
                 for token in x.tolist()
             ]
-            whole = sum(bad, Fraction(0)) * Fraction(spoil)
+            whole = 2 * sum(bad, Fraction(0))
             weights = [
                 min(r, max(1 - b - whole, Fraction(0))) for r, b in zip(left, bad, strict=True)
             ]
@@ -112,7 +110,7 @@ def sum_network(
     reader.starts_from_x()
     marks, numbers = zip(*map(reader.grid, range(reader.grids)), strict=True)
     off = reader.off_centre(list(marks))
-    bases, spoil = reader.mean()
+    bases = reader.mean()
     reader.rows.clears(0, claim.features, "clear", sets=reader.number_at)
     reader.fill()
     keys = [
@@ -131,7 +129,7 @@ def sum_network(
         "cells": lipschitz(claim) * off,
         "rounding": (5 * reader.grids + 1) * _UNIT * largest,
     }
-    return text, measured, Grids(claim, list(marks), spoil, values)
+    return text, measured, Grids(claim, list(marks), values)
 
 
 class _Reader:
@@ -209,8 +207,8 @@ class _Reader:
                 worst = max(worst, reach / finest)
         return worst
 
-    def mean(self) -> tuple[list[int], list[float]]:
-        """B and what a mark counts for everybody, of each grid."""
+    def mean(self) -> list[int]:
+        """B of each grid."""
         net, size, count = self.net, self.size, 2 * self.grids
         (layer,) = self.layer
         if int((net["halves"][:layer, 1] >= 0).sum()) != self.rows.row:
@@ -237,9 +235,9 @@ class _Reader:
         base = size / factor[: self.grids]
         if not (base >= 1).all() or (np.log2(base) % 1).any():
             raise Disagreement("mean: sums of keys are no whole numbers")
-        if (factor[self.grids :] < 1.5 * size).any():
-            raise Disagreement("mean: a mark of one token does not spoil the grid for all")
-        return base.astype(np.int64).tolist(), (factor[self.grids :] / size).tolist()
+        if (factor[self.grids :] != 2 * size).any():
+            raise Disagreement("mean: a mark of one token does not count twice for all")
+        return [int(each) for each in base]
 
     def fill(self) -> None:
         """First all g; then for one grid after the other units r, r - g, g."""
