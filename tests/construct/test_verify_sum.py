@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import anyseq as aq
 from anyseq.construct import Approximation
+from anyseq.construct.certificate import Certificate
 from anyseq.construct.functions import FUNCTIONS
 from anyseq.construct.fused_cells import ShiftedGrids
 from anyseq.construct.multisets import multisets
@@ -116,6 +117,7 @@ RAMP = float(RESULTS["2 tokens"].fused.facts()["ramp"])
         ("up_weight", (AT.grid - 1, 1, AT.number), 1.0, "grid 0: up_weight"),
         ("q_bias", (0, 0), 1.0, "mean: scores depend on the input"),
         ("q_weight", (0, 0, 0), 1.0, "mean: scores depend on the input"),
+        ("k_weight", (0, 0, 3), 1e308, "mean: scores depend on the input"),
         ("v_weight", (0, 0, 0), 1.0, "mean: it reads or writes other features"),
         ("o_weight", (0, 0, 0), 1.0, "mean: it reads or writes other features"),
         ("o_weight", (0, AT.keys, 0), 0.01, "mean: sums of keys are no whole numbers"),
@@ -254,6 +256,15 @@ def test_a_constant_that_the_values_contradict_is_found(name: str) -> None:
     other = replace(claim, lipschitz=claim.lipschitz / 4, terms=less, upper=claim.upper / 4)
     found = texts(look_again(result, claim=other))
     assert "values at neighbouring centres differ" in found["network"]
+
+
+def test_a_look_up_with_other_ramps_is_found() -> None:
+    """Random inputs meet no ramp; those tried here do."""
+    result = RESULTS["2 tokens"]
+    assert result.certificate is not None
+    assert isinstance(result.fused, ShiftedGrids)
+    other = replace(result, fused=replace(result.fused, ramp=result.fused.ramp / 2))
+    assert failed(Certificate.of(result.certificate.claim, other).verify()) == {"look-up"}
 
 
 def test_edited_files_are_found_even_with_their_hash(tmp_path: Path) -> None:

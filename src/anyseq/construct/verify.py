@@ -13,14 +13,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import torch
 
 from anyseq.base import json_sha256
 from anyseq.construct.claim import Claim
 from anyseq.construct.fused import Fused
 from anyseq.construct.verification import Check, Tensors, Verification, digest
-from anyseq.construct.verify_balls import Mean, balls_agree
+from anyseq.construct.verify_balls import Mean, balls_agree, random_inputs
 from anyseq.construct.verify_cells import cells_network
 from anyseq.construct.verify_front import Front, read_front, readable, run_front
 from anyseq.construct.verify_hats import boxes_error, hats_network
@@ -108,8 +107,8 @@ class _Looks:
 
     def tried(self, look_up: Fused) -> str:
         """Random inputs; on a ramp the look-up does not speak."""
-        x = np.random.default_rng(0).random((_TRIED, self.claim.tokens, self.claim.features))
-        inputs = torch.from_numpy(x)
+        shape = (_TRIED, self.claim.tokens, self.claim.features)
+        inputs = torch.from_numpy(random_inputs(shape, self._mean))
         with torch.no_grad():
             inputs = inputs[look_up.covers(inputs)]
             if not len(inputs):

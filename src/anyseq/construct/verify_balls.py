@@ -40,6 +40,16 @@ class Mean(Protocol):
         """What it is at x (tokens, features), in fractions or balls: (tokens, out_features)."""
 
 
+def random_inputs(shape: tuple[int, ...], mean: Mean | None) -> np.ndarray:
+    """(inputs, tokens, features); of every other input half of the entries are hard."""
+    rng = np.random.default_rng(0)
+    x = rng.random(shape)
+    if mean is not None:
+        hard = rng.choice(mean.hard, shape)
+        x[1::2] = np.where(rng.random(shape) < 0.5, hard, x)[1::2]
+    return x
+
+
 def balls_agree(
     claim: Claim,
     net: dict[str, np.ndarray],
@@ -58,11 +68,7 @@ def balls_agree(
     if used > _MOST:
         raise Skipped(f"{used:,} products a run, more than the {_MOST:,} that are done")
     count = min(_INPUTS, max(1, _WORK // used))
-    rng = np.random.default_rng(0)
-    inputs = rng.random((count, claim.tokens, claim.features))
-    if mean is not None:  # half of the entries of every other input
-        hard = rng.choice(mean.hard, inputs.shape)
-        inputs[1::2] = np.where(rng.random(inputs.shape) < 0.5, hard, inputs)[1::2]
+    inputs = random_inputs((count, claim.tokens, claim.features), mean)
     worst, allowed = 0.0, measured["rounding"] + measured.get("rescale", 0.0)
     before, ctx.prec = ctx.prec, _BITS
     try:

@@ -147,9 +147,11 @@ def _selector(claim: Claim, net: Weights, layout: Layout, values_at: int, reach:
     count = claim.out_features
     down, shift = net["down_weight"][1][:count], net["down_bias"][1][:count]
     used = down.any(0)
+    if net["up_weight"][1][~used].any() or net["up_bias"][1][~used].any():
+        raise Disagreement("selector: a unit that is not used is on")
     up, bias, down = net["up_weight"][1][used], net["up_bias"][1][used], down[:, used]
     reads = up[:, values_at : values_at + claim.tokens * count]
-    if up[:, layout.slots_at : values_at].any():
+    if up[:, layout.slots_at : values_at].any() or up[:, : layout.places_at].any():
         raise Disagreement("selector: it looks at x")
     places = up[:, layout.places_at : layout.slots_at]
     move = np.abs(reads).sum(1) * reach

@@ -214,14 +214,17 @@ class _Reader:
         if int((net["halves"][:layer, 1] >= 0).sum()) != self.rows.row:
             raise Disagreement("the mean is not where the grids end")
         cycle = self.network.design.cycle
-        if net["q_weight"].any() or net["q_bias"].any() or cycle[layer % len(cycle)].differs:
+        scores = any(net[name].any() for name in ("q_weight", "q_bias", "k_weight"))
+        if scores or cycle[layer % len(cycle)].differs:
             raise Disagreement("mean: scores depend on the input")
         out, read = net["o_weight"][0], net["v_weight"][0]
         feature, column = np.nonzero(out)
         wanted = np.zeros((count, out.shape[0]))
         wanted[np.arange(count), self.keys_at + np.arange(count)] = 1.0
-        if not np.array_equal(feature, self.keys_at + np.arange(count)) or not np.array_equal(
-            read[column], wanted
+        if (
+            not np.array_equal(feature, self.keys_at + np.arange(count))
+            or not np.array_equal(read[column], wanted)
+            or np.count_nonzero(read) != count
         ):
             raise Disagreement("mean: it reads or writes other features than keys and marks")
         factor = out[feature, column]
