@@ -1,9 +1,11 @@
 """Some inputs through the network in ball arithmetic (python-flint), against the table.
 
-Balls of 300 bits hold the exact output of the network at an input, whatever float64 does. It must
-be what the table says at that input, in exact arithmetic too, to within the rounding claimed. (The
-rescale layer of "yun" rounds ids, as its value map knows; without rounding it is off by that.)
-What else is more than a look into the table says so itself, in fractions or in balls.
+Numbers are fractions, and balls of 300 bits once a softmax makes something else of them: they hold
+the exact output of the network at an input, whatever float64 does. (Balls alone would not do: what
+is cleared by x - ReLU(x) = 0 leaves twice the width of x behind, layer after layer.) It must be
+what the table says at that input, in exact arithmetic too, to within the rounding claimed. (The
+rescale layer of "yun" rounds ids, as its value map knows; without rounding it is off by that.) What
+is more than a look into the table says itself what it is, in fractions or in balls.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ _MOST = 4 * _WORK  # for one input
 _INPUTS = 8
 _LEAD = 746  # exp(-745.2) is 0 in float64
 
-Ball = Any  # flint.arb, which has no types
+Ball = Any  # flint.fmpq or flint.arb, which have no types
 Token = dict[int, Ball]  # features that are not 0
 
 
@@ -69,7 +71,7 @@ def balls_agree(
         raise Skipped(f"{used:,} products a run, more than the {_MOST:,} that are done")
     count = min(_INPUTS, max(1, _WORK // used))
     inputs = random_inputs((count, claim.tokens, claim.features), mean)
-    worst, allowed = 0.0, measured["rounding"] + measured.get("rescale", 0.0)
+    worst, allowed = 0.0, _ball(measured["rounding"] + measured.get("rescale", 0.0))
     before, ctx.prec = ctx.prec, _BITS
     try:
         layers = [_sparse(net, *halves) for halves in net["halves"].tolist()]
@@ -82,35 +84,38 @@ def balls_agree(
                     gap = abs(token.get(k, _ball(0.0)) - _ball(value))
                     if not gap <= allowed:
                         raise Disagreement(
-                            f"at x = {x.tolist()} the network is off the table by "
-                            f"{float(gap.upper()):.3g}"
+                            f"at x = {x.tolist()} the network is off the table by {_upper(gap):.3g}"
                         )
-                    worst = max(worst, float(gap.upper()))
+                    worst = max(worst, _upper(gap))
     finally:
         ctx.prec = before
     return f"{count} inputs in balls of {_BITS} bits, off the table by at most {worst:.2g}"
 
 
-def _ball(value: float | Fraction) -> Ball:
+def _ball(value: float | Fraction | Ball) -> Ball:
+    from flint import arb, fmpq
+
+    return value if isinstance(value, arb | fmpq) else fmpq(*value.as_integer_ratio())
+
+
+def _upper(value: Ball) -> float:
     from flint import arb
 
-    if isinstance(value, Fraction):
-        return arb(value.numerator) / arb(value.denominator)
-    return arb(value)
+    return float(arb(value).upper())
 
 
 class _Matrix:
     """x -> W x + b on sparse x, by the columns of W."""
 
     def __init__(self, weight: np.ndarray, shift: np.ndarray | None = None) -> None:
-        self.columns: dict[int, list[tuple[int, float]]] = {}
+        self.columns: dict[int, list[tuple[int, Ball]]] = {}
         for row, column in zip(*(side.tolist() for side in np.nonzero(weight)), strict=True):
-            self.columns.setdefault(column, []).append((row, float(weight[row, column])))
+            self.columns.setdefault(column, []).append((row, _ball(weight[row, column])))
         used = () if shift is None else np.nonzero(shift)[0].tolist()
-        self.shift = {row: float(shift[row]) for row in used} if shift is not None else {}
+        self.shift = {row: _ball(shift[row]) for row in used} if shift is not None else {}
 
     def __call__(self, x: Token) -> Token:
-        out = {row: _ball(value) for row, value in self.shift.items()}
+        out = dict(self.shift)
         for column, rows in self.columns.items():
             if column in x:
                 for row, value in rows:
@@ -196,12 +201,16 @@ def _attend(
 
 def _softmax(scores: list[Ball]) -> list[Ball]:
     """exp(s_j - s_m) / Σ, s_m the largest."""
-    winner = max(range(len(scores)), key=lambda place: float(scores[place].mid()))
+    from flint import arb
+
+    if all(score == scores[0] for score in scores):
+        return [_ball(Fraction(1, len(scores)))] * len(scores)
+    winner = max(range(len(scores)), key=lambda place: float(arb(scores[place]).mid()))
     top = scores[winner]
     if all(top - other > _LEAD for place, other in enumerate(scores) if place != winner):
         return [_ball(float(place == winner)) for place in range(len(scores))]
-    powers = [(score - top).exp() for score in scores]
-    whole = sum(powers, _ball(0.0))
+    powers = [arb(score - top).exp() for score in scores]
+    whole = sum(powers, arb(0))
     return [power / whole for power in powers]
 
 
@@ -211,7 +220,7 @@ def _relu(hidden: Token) -> Token:
         if value > 0:
             kept[unit] = value
         elif not value <= 0:  # the ball holds 0
-            kept[unit] = _ball(0.0).union(value.upper())
+            kept[unit] = (0 * value).union(value.upper())
     return kept
 
 
