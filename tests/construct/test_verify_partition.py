@@ -3,6 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -12,6 +13,7 @@ import anyseq as aq
 from anyseq.construct import Approximation
 from anyseq.construct.functions import FUNCTIONS
 from anyseq.construct.memory import MemoryShape, MemoryStack
+from anyseq.construct.verify_balls import random_inputs
 from anyseq.construct.verify_partition import partition_network
 from anyseq.construct.verify_terms import Disagreement
 from construct.folders import tamper
@@ -52,6 +54,34 @@ def test_what_was_built_holds(name: str) -> None:
     assert "read from the weights" in found["network"]
     assert "derived again" in found["error"]
     assert {check for check, why in found.items() if "SAMPLED" in why} == {"look-up"}
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_float64_stays_within_the_rounding_derived_and_the_mean_within_the_blending(
+    name: str,
+) -> None:
+    """The blocks against balls; and f = the distance from x, which has L = 1, against T."""
+    result = RESULTS[name]
+    assert result.certificate is not None
+    claim, model = result.certificate.claim, result.model
+    assert claim.lipschitz is not None
+    tensors = {name: tensor.numpy() for name, tensor in model.state_dict().items()}
+    _, measured, blend = partition_network(claim, model, tensors, result.fused.tensors())
+    x = random_inputs((20, claim.tokens, claim.features), blend)
+    near = random_inputs((20, claim.tokens, claim.features), None) / blend.sharpness / claim.steps
+    x[1::2] = (x[1::2] + near[1::2]) % 1.0  # where the second nearest counts most
+    with torch.no_grad():
+        found = model(torch.from_numpy(x)).numpy()
+    axes = claim.tokens * claim.features
+    centres = (np.indices((claim.steps,) * axes).reshape(axes, -1).T + 0.5) / claim.steps
+    for entries, outputs in zip(x, found, strict=True):
+        exact = blend.exact(entries)
+        off = [abs(a - b) for row, o in zip(exact, outputs.tolist(), strict=True)
+               for a, b in zip(row, o, strict=True)]  # fmt: skip
+        assert all(gap <= measured["rounding"] for gap in off)
+        distance = np.abs(centres - entries.reshape(-1)).max(1)[:, None, None]
+        (away,) = replace(blend, values=distance).exact(entries)
+        assert away[0] <= measured["blending"] / claim.lipschitz
 
 
 def change(name: str, tensor: str, place: tuple[int, ...], by: float) -> dict[str, torch.Tensor]:

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,9 @@ from anyseq.construct.certificate import Certificate
 from anyseq.construct.functions import FUNCTIONS
 from anyseq.construct.fused_cells import ShiftedGrids
 from anyseq.construct.multisets import multisets
+from anyseq.construct.verify_balls import random_inputs
 from anyseq.construct.verify_multisets import all_multisets, outputs_at
+from anyseq.construct.verify_sum import sum_network
 from construct.folders import tamper
 from construct.inputs import random
 from construct.opinions import failed, is_felt, look_again, texts
@@ -95,6 +98,26 @@ def test_what_was_built_holds(name: str) -> None:
     assert "read from the weights" in found["network"]
     assert "derived again" in found["error"]
     assert {check for check, why in found.items() if "SAMPLED" in why} == {"look-up"}
+
+
+@pytest.mark.parametrize("name", ["2 tokens", "3 tokens, 2 features", "window", "hardmax"])
+def test_float64_stays_within_the_rounding_derived(name: str) -> None:
+    """The blocks against fractions, on ramps and off them."""
+    result = RESULTS[name]
+    assert result.certificate is not None
+    claim, model = result.certificate.claim, result.model
+    tensors = {name: tensor.numpy() for name, tensor in model.state_dict().items()}
+    _, measured, grids = sum_network(claim, model, tensors, result.fused.tensors())
+    x = random_inputs((60, claim.tokens, claim.features), grids)
+    with torch.no_grad():
+        found = model(torch.from_numpy(x)).numpy()
+    blended = 0
+    for entries, outputs in zip(x, found, strict=True):
+        exact = np.array(grids.exact(entries))
+        off = np.abs(exact - np.vectorize(Fraction, otypes=[object])(outputs))
+        assert (off <= Fraction(measured["rounding"])).all()
+        blended += not np.isin(exact.astype(float), grids.values).all()
+    assert blended > 0
 
 
 AT = Places(RESULTS["2 tokens"])

@@ -193,7 +193,7 @@ class _Looks:
         if self._states is not None:
             raise Skipped("balls do not run through one wide layer")
         if not self.claim.dense or "constant" in self.net:
-            raise Skipped("balls run through dense softmax attention with absolute positions only")
+            raise Skipped("balls run only through dense softmax attention with nothing inside it")
         size = self.network.shape.head_dim
         return balls_agree(self.claim, self.net, self.table, self.measured, size, self._mean)
 

@@ -31,71 +31,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
-from fractions import Fraction
 
 import numpy as np
 import torch
 
 from anyseq.construct.claim import Claim
 from anyseq.construct.verify_front import Weights
-from anyseq.construct.verify_multisets import all_multisets, outputs_at, values_fit_lipschitz
+from anyseq.construct.verify_grids import Grids
+from anyseq.construct.verify_multisets import all_multisets, values_fit_lipschitz
 from anyseq.construct.verify_terms import Disagreement, lipschitz
 from anyseq.construct.verify_windows import FeedForwardReader, Windows
 from anyseq.nn import Stack
 
 _UNIT = 2.0**-53
 _NOISE = 0.24  # what a key may be off: windows are 1/4 wide to both sides
-
-
-@dataclass(frozen=True)
-class Grids:
-    """What the network computes. marks: windows by grid, then by feature."""
-
-    claim: Claim
-    marks: list[list[Windows]]
-    values: np.ndarray
-
-    @property
-    def hard(self) -> np.ndarray:
-        """Entries on ramps, and on both margins."""
-        marks = [mark for grid in self.marks for mark in grid]
-        places = [(mark.low + part / mark.slope) for mark in marks for part in (-0.3, 0.4, 1.7)]
-        return np.concatenate(places)
-
-    def exact(self, x: np.ndarray) -> list[list[Fraction]]:
-        """Σ_s w_s f(centres in grid s) at x (tokens, features)."""
-        cells = self.claim.steps**self.claim.features
-        places = [self.claim.steps**feature for feature in range(self.claim.features)]
-        left = [Fraction(1)] * len(x)
-        total = np.full(self.values.shape[1:], Fraction(0), dtype=object)
-        for marks in self.marks:
-            bad = [
-                sum((_marked(m, e) for m, e in zip(marks, token, strict=True)), Fraction(0))
-                for token in x.tolist()
-            ]
-            whole = 2 * sum(bad, Fraction(0))
-            weights = [
-                min(r, max(1 - b - whole, Fraction(0))) for r, b in zip(left, bad, strict=True)
-            ]
-            left = [r - w for r, w in zip(left, weights, strict=True)]
-            found = np.stack(
-                [np.searchsorted(m.high, x[:, k], side="right") for k, m in enumerate(marks)],
-                axis=1,
-            )
-            outputs = outputs_at(self.values, (found @ places)[None], cells)[0]
-            total += np.vectorize(Fraction, otypes=[object])(outputs) * np.array(weights)[:, None]
-        return [list(outputs) for outputs in total]
-
-
-def _marked(mark: Windows, entry: float) -> Fraction:
-    margin = 1 / mark.slope
-    near = np.nonzero((mark.low - margin < entry) & (entry < mark.high + margin))[0]
-    return sum(
-        (1 - Fraction(mark.slope) * max(Fraction(mark.low[k]) - Fraction(entry),
-                                        Fraction(entry) - Fraction(mark.high[k]), Fraction(0))
-         for k in near), Fraction(0),
-    )  # fmt: skip
 
 
 def sum_network(
