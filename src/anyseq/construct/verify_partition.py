@@ -82,8 +82,8 @@ def partition_network(
     """What was seen; the blending and the rounding of one entry; the function."""
     shape, layout = network.shape, Layout.of(claim, network)
     axes, values = claim.tokens * claim.features, table["values"].numpy()
-    if not readable(claim, network):
-        raise Disagreement("positions are not vectors that are added to the tokens")
+    if not readable(claim, network) or shape.bos:
+        raise Disagreement("expected tokens alone, and vectors of positions added to them")
     if not isinstance(shape, MemoryShape) or net["halves"].tolist() != [[0, 0], [1, 1]]:
         raise Disagreement("expected a layer that routes and a layer with a memory")
     if (shape.slots_at, len(net["memory_key"])) != (layout.slots_at, claim.steps**axes):
