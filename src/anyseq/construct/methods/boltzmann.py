@@ -161,7 +161,7 @@ class BoltzmannRecipe(OneGrid, ByWindows):
             heads=1,
             head_dim=1,
             hidden=room.hidden,
-            layers=layers,
+            layers=ask.layers(layers),
             attention_layers=1,
             feedforward_layers=layers,
             positions=self.positions,

@@ -227,7 +227,7 @@ class RoundsRecipe(RefinedGrid, ByWindows):
             heads=self.heads.count,
             head_dim=self.heads.size,
             hidden=room.hidden,
-            layers=max(layers, design.depth or 0),
+            layers=ask.layers(layers),
             attention_layers=len(self.rounds),
             feedforward_layers=layers - waits,
             positions="position" in self._vectors(room.width),
@@ -269,7 +269,6 @@ class RoundsRecipe(RefinedGrid, ByWindows):
                 runs.append(
                     Layers(feedforward=clear(1, at=key, hidden=room.hidden, width=room.width))
                 )
-        runs.append(Layers(idle=self.shape.layers - sum(map(len, runs))))
         return Stack.of(
             ask.design,
             runs,

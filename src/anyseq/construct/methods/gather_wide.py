@@ -26,7 +26,7 @@ from anyseq.construct.gathering import Direct, gather_directly
 from anyseq.construct.lattice import lattice, strides
 from anyseq.construct.methods.gather import NAME
 from anyseq.construct.ridges import Ridges, distance, kernel_error
-from anyseq.construct.stages import Reading, Stage
+from anyseq.construct.stages import Reading, Stage, filled_up
 from anyseq.construct.target import Target
 from anyseq.construct.wide_layer import reach, shut, units, wide_layer
 from anyseq.errors import CannotApproximate
@@ -210,7 +210,7 @@ class WideRecipe:
             heads=front.heads.count,
             head_dim=front.heads.size,
             hidden=max(sum(self._units), self.front.hidden),
-            layers=max(front.layers, ask.design.depth or 0),
+            layers=ask.layers(front.layers),
             attention_layers=front.attention_layers,
             feedforward_layers=front.feedforward_layers + 1,
             **front.kinds,
@@ -244,9 +244,7 @@ class WideRecipe:
         last = "The last step of the gathering; then every token adds up its own ridges."
         stages = [Stage("gather", front - 1, before, everything)] if front > 1 else []
         stages.append(Stage("ridges", 1, last, result))
-        rest = "The design is deeper than the network needs to be."
-        idle = [Stage("idle", layers - front, rest, result)] if layers > front else []
-        return (*stages, *idle)
+        return filled_up(stages, layers, result)
 
     def _model(self, table: RidgeTable) -> Stack:
         ask, front, shape = self.ask, self.front.gathering, self.shape
@@ -260,7 +258,6 @@ class WideRecipe:
             width=shape.width,
         )
         runs = [*before, Layers(attention=last.attention, feedforward=half)]
-        runs.append(Layers(idle=shape.layers - front.layers))
         return Stack.of(
             ask.design,
             runs,

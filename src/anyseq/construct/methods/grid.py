@@ -53,7 +53,10 @@ class Grid:
 
 
 class ByWindows(ABC):
-    """A network that looks keys up by windows, as many at a time as needs the fewest parameters."""
+    """A network that looks keys up by windows, as many at a time as needs the fewest parameters, or
+    as the design is deep enough for."""
+
+    ask: Ask
 
     @property
     @abstractmethod
@@ -71,7 +74,12 @@ class ByWindows(ABC):
     @cached_property
     def room(self) -> Room:
         rooms = (self.room_for(2**log_chunk) for log_chunk in range(self.keys.bit_length()))
-        return min(rooms, key=lambda room: self.shape_in(room).parameters)
+        return min(rooms, key=self._cost)
+
+    def _cost(self, room: Room) -> tuple[int, int]:
+        """Layers that the design does not have, then parameters."""
+        shape = self.shape_in(room)
+        return shape.layers - (self.ask.design.depth or shape.layers), shape.parameters
 
     @cached_property
     def shape(self) -> StackShape:
