@@ -126,8 +126,8 @@ class WideRecipe:
     def notes(self) -> tuple[str, ...]:
         count = len(self.ridges.directions)
         return (
-            f"one wide layer: {count:,} ridges of {self.shape.hidden:,} ReLUs in all, for a depth "
-            f"of {self.shape.layers}",
+            f"one wide layer, without δ: {count:,} ridges of cosines up to degree {self.degree}, "
+            f"{self.ridges.steps:,} knots to a half-wave, {self.shape.hidden:,} ReLUs in all",
         )
 
     @property
