@@ -50,18 +50,11 @@ _LOG2_MOST_KEYS = 18  # a plan runs all sequences, in every round several times
 def recipe(ask: Ask) -> RoundsRecipe:
     """The coarsest grid, and on it the fewest rounds, that meet the tolerance."""
     kind = _check(ask)
-    log_steps = max(1, ask.least_log_steps)
-    while True:
-        grid = RefinedGrid(ask, log_steps)
-        if grid.log2_keys > _LOG2_MOST_KEYS:
-            raise CannotApproximate(
-                f"it needs δ <= 2^-{log_steps}: over 2^{int(grid.log2_keys)} keys"
-            )
-        if combine(grid.grid_terms, ask.norm, ask.p) <= ask.tol:
-            for found in grid.recipes(kind):
-                if combine(found.terms, ask.norm, ask.p) <= ask.tol:
-                    return found
-        log_steps += 1
+    for grid in RefinedGrid.fine_enough(ask, _LOG2_MOST_KEYS):
+        for found in grid.recipes(kind):
+            if combine(found.terms, ask.norm, ask.p) <= ask.tol:
+                return found
+    raise AssertionError("there is always a finer grid, or a refusal")
 
 
 def _check(ask: Ask) -> str:
@@ -89,7 +82,7 @@ class RefinedGrid(OneGrid):
 
     @property
     def log2_keys(self) -> float:
-        """log2 of the number of pairs (sequence, position)."""
+        """Keys are pairs (sequence, position)."""
         tokens = self.ask.design.tokens
         return tokens * self.log_steps * self.ask.features + math.log2(self.ask.design.size)
 

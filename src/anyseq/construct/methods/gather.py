@@ -33,7 +33,7 @@ from anyseq.construct.gadgets import (
     summable,
 )
 from anyseq.construct.gathering import SLOT_ROUNDING, Gathering, Room, gather, least_width
-from anyseq.construct.lattice import lattice, strides
+from anyseq.construct.lattice import causal, lattice
 from anyseq.construct.smooth import Bound
 from anyseq.construct.stages import Reading, Stage, filled_up
 from anyseq.construct.target import Target
@@ -280,14 +280,11 @@ class GatherRecipe:
 
     def build(self, target: Target, progress: Progress) -> Construction:
         ask = self.ask
-        nodes = lattice(self.steps + 1, ask.axes)
-        points = (nodes.double() / self.steps).view(-1, ask.design.tokens, ask.features)
+        nodes = lattice(self.steps + 1, ask.axes).double() / self.steps
+        points = nodes.view(-1, ask.design.tokens, ask.features)
         values = target(points, progress, "evaluate f at the nodes")
         if self.wanted == "causal":
-            stride = torch.tensor(strides(self.steps + 1, ask.axes))
-            for token in range(ask.design.tokens):
-                known = (token + 1) * ask.features
-                values[:, token] = values[nodes[:, :known] @ stride[:known], token]
+            values = causal(values, self.steps + 1, ask.axes)
         largest = float(values.abs().max())
         values = summable(values.flatten(1), ask.axes).view_as(values)
         return Construction(
@@ -299,11 +296,11 @@ class GatherRecipe:
 
     def _stages(self) -> tuple[Stage, ...]:
         ask, wiring, front = self.ask, self._middle, self.gathering.layers
-        causal = self.wanted == "causal"
-        reads, outputs = "sequence up to itself" if causal else "whole sequence", ask.out_features
+        past = self.wanted == "causal"
+        reads, outputs = "sequence up to itself" if past else "whole sequence", ask.out_features
         result = Reading("T", 0, outputs)
-        slots = Reading("slots", wiring.slots_at, ask.axes, past=ask.features * causal)
-        values = Reading(self.values_label, wiring.values_at, ask.entries, past=outputs * causal)
+        slots = Reading("slots", wiring.slots_at, ask.axes, past=ask.features * past)
+        values = Reading(self.values_label, wiring.values_at, ask.entries, past=outputs * past)
         gathers = f"Every token comes to know its position, and to hold the {reads} in its slots."
         stages = [
             Stage("gather", front, gathers, slots),

@@ -15,15 +15,13 @@ import math
 from dataclasses import dataclass
 from functools import cached_property
 
-import torch
-
 from anyseq.base import UNIT_ROUNDOFF, Progress
 from anyseq.construct import needs
 from anyseq.construct.ask import Ask, Construction
 from anyseq.construct.error import ROUNDING, Term, combine
 from anyseq.construct.fused_ridges import RidgeTable, knot_unit
 from anyseq.construct.gathering import Direct, gather_directly
-from anyseq.construct.lattice import lattice, strides
+from anyseq.construct.lattice import causal
 from anyseq.construct.methods.gather import NAME
 from anyseq.construct.ridges import Ridges, distance, kernel_error
 from anyseq.construct.stages import Reading, Stage, filled_up
@@ -217,18 +215,14 @@ class WideRecipe:
         )
 
     def build(self, target: Target, progress: Progress) -> Construction:
-        ask, per_axis = self.ask, self.degree + 1
+        ask = self.ask
         points = self.ridges.nodes().view(-1, ask.design.tokens, ask.features)
         values = target(points, progress, "evaluate f at the nodes")
-        causal = self.wanted == "causal"
-        if causal:
-            nodes = lattice(per_axis, ask.axes)
-            stride = torch.tensor(strides(per_axis, ask.axes))
-            for token in range(ask.design.tokens):
-                known = (token + 1) * ask.features
-                values[:, token] = values[nodes[:, :known] @ stride[:known], token]
+        past = self.wanted == "causal"
+        if past:
+            values = causal(values, self.degree + 1, ask.axes)
         unit = knot_unit(self._amplitude + max(ask.bound, 2.0**-960), self.degree)
-        table = RidgeTable.of(self.ridges, values, unit, ask.features * causal)
+        table = RidgeTable.of(self.ridges, values, unit, ask.features * past)
         return Construction(
             table,
             lambda: self._model(table),

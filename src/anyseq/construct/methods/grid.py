@@ -9,14 +9,18 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import count
+from typing import Self
 
 import torch
 
 from anyseq.construct.ask import Ask
-from anyseq.construct.error import Term
+from anyseq.construct.error import Term, combine
 from anyseq.construct.gadgets import Room, narrowest_ramp, windows
+from anyseq.errors import CannotApproximate
 from anyseq.nn import Layers, StackShape
 
 
@@ -87,8 +91,25 @@ class ByWindows(ABC):
 
 
 @dataclass(frozen=True)
-class OneGrid(Grid):
+class OneGrid(Grid, ABC):
     """A grid with ramps."""
+
+    @property
+    @abstractmethod
+    def log2_keys(self) -> float:
+        """log2 of the number of keys, or more than is allowed."""
+
+    @classmethod
+    def fine_enough(cls, ask: Ask, log2_most_keys: int) -> Iterator[Self]:
+        """Grids that meet the tolerance, the coarsest first, until they have too many keys."""
+        for log_steps in count(max(1, ask.least_log_steps)):
+            grid = cls(ask, log_steps)
+            if grid.log2_keys > log2_most_keys:
+                raise CannotApproximate(
+                    f"it needs δ <= 2^-{log_steps}: over 2^{int(grid.log2_keys)} keys"
+                )
+            if combine(grid.grid_terms, ask.norm, ask.p) <= ask.tol:
+                yield grid
 
     @property
     def ramp(self) -> float:
