@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json as json_format
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -25,7 +25,7 @@ from anyseq.cli.bench_text import (
     fit_text,
 )
 from anyseq.cli.terminal import progress_bar, say, say_json
-from anyseq.errors import FileProblem
+from anyseq.errors import FileProblem, InvalidArgument
 
 _Figures = dict[str, Any]
 _BENCHES: Mapping[str, tuple[Callable[[Progress], _Figures], Callable[[_Figures], str]]] = {
@@ -36,6 +36,8 @@ _BENCHES: Mapping[str, tuple[Callable[[Progress], _Figures], Callable[[_Figures]
     "adaptive": (bench_adaptive, adaptive_text),
     "fit": (bench_fit, fit_text),
 }
+_DRAWN = ("attention", "check")
+_SHORTENED = ("methods",)
 
 
 def bench(
@@ -66,17 +68,19 @@ def bench(
         A text file, such as README.md, whose lines between `<!-- bench construct -->` (or
         attention, check, methods, adaptive or fit) and `<!-- end -->` are replaced by the figures.
     out
-        attention and check: a folder for their JSON and picture; bench-attention or bench-check
-        unless given.
+        attention and check only: a folder for their JSON and picture; bench-attention or
+        bench-check unless given.
     quick
-        methods: a few functions, and hardly any training.
+        methods only: a few functions, hardly any training, and equal errors for 2 tokens.
     """
+    _check_taken("--out", out is not None, what, _DRAWN)
+    _check_taken("--quick", quick, what, _SHORTENED)
     if into is not None:
         _replace_block(into, what, None)
     measure, text_of = _BENCHES[what]
     with progress_bar() as progress:
         figures = bench_methods(progress, quick) if what == "methods" else measure(progress)
-    if what in ("attention", "check"):
+    if what in _DRAWN:
         _write(what, figures, out or Path(f"bench-{what}"))
     if json:
         say_json(figures)
@@ -84,6 +88,13 @@ def bench(
         say(text_of(figures))
     if into is not None:
         _replace_block(into, what, text_of(figures))
+
+
+def _check_taken(option: str, given: bool, what: str, takers: Sequence[str]) -> None:
+    """An option that would change nothing is refused."""
+    if given and what not in takers:
+        names = " and ".join(f"bench {name}" for name in takers)
+        raise InvalidArgument(f"{option} is of no use to bench {what}: it is for {names}")
 
 
 def _write(what: str, figures: dict[str, Any], folder: Path) -> None:

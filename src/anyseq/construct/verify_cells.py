@@ -86,6 +86,7 @@ class Reader:
     def check_shape(self) -> None:
         """Attention halves in one run, each but the last without feed-forward, and E."""
         claim, halves = self.claim, self.net["halves"]
+        halves = halves[: int(np.nonzero(halves >= 0)[0].max()) + 1]  # idle layers may follow
         (at,) = np.nonzero(halves[:, 0] >= 0)
         idle = np.nonzero(halves[:, 1] < 0)[0]
         if not (np.array_equal(at, np.arange(at[0], at[-1] + 1)) and np.array_equal(idle, at[:-1])):
