@@ -15,6 +15,7 @@ from anyseq.bench import (
     bench_construct,
     bench_fit,
     bench_methods,
+    bench_training,
 )
 from anyseq.cli.bench_methods_text import methods_text
 from anyseq.cli.bench_text import (
@@ -24,6 +25,7 @@ from anyseq.cli.bench_text import (
     construct_text,
     fit_text,
 )
+from anyseq.cli.bench_training_text import training_text
 from anyseq.cli.terminal import progress_bar, say, say_json
 from anyseq.errors import FileProblem, InvalidArgument
 
@@ -35,13 +37,14 @@ _BENCHES: Mapping[str, tuple[Callable[[Progress], _Figures], Callable[[_Figures]
     "methods": (bench_methods, methods_text),
     "adaptive": (bench_adaptive, adaptive_text),
     "fit": (bench_fit, fit_text),
+    "training": (bench_training, training_text),
 }
 _DRAWN = ("attention", "check")
 _SHORTENED = ("methods",)
 
 
 def bench(
-    what: Literal["construct", "attention", "check", "methods", "adaptive", "fit"],
+    what: Literal["construct", "attention", "check", "methods", "adaptive", "fit", "training"],
     /,
     *,
     json: bool = False,
@@ -62,11 +65,13 @@ def bench(
         Transformer and a ReLU MLP. Some minutes.
         adaptive: nodes where the error is, against as many everywhere, for method "gather".
         fit: networks fitted to functions of up to 64 dimensions. Some minutes.
+        training: a step of every experiment at small, beside torch's own parts
+        (pip install "anyseq[experiments]"). Some minutes.
     json
         Print JSON.
     into
-        A text file, such as README.md, whose lines between `<!-- bench construct -->` (or
-        attention, check, methods, adaptive or fit) and `<!-- end -->` are replaced by the figures.
+        A text file, such as README.md, whose lines between `<!-- bench construct -->` (or another
+        of these names) and `<!-- end -->` are replaced by the figures.
     out
         attention and check only: a folder for their JSON and picture; bench-attention or
         bench-check unless given.
