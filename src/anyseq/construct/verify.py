@@ -10,6 +10,7 @@ at some inputs, whatever the method.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ import torch
 from anyseq.base import json_sha256
 from anyseq.construct.claim import Claim
 from anyseq.construct.fused import Fused
+from anyseq.construct.needs import plain_attention
 from anyseq.construct.verification import Check, Tensors, Verification, digest
 from anyseq.construct.verify_balls import balls_agree
 from anyseq.construct.verify_boltzmann import boltzmann_network
@@ -203,7 +205,11 @@ class _Looks:
     def balls(self) -> str:
         if self._states is not None:
             raise Skipped("balls do not run through one wide layer")
-        if not self.claim.dense or "constant" in self.net:
+        design = self.network.design
+        dense = self.claim.dense and "constant" not in self.net
+        if self.claim.method == "boltzmann":  # which sees BOS as it sees tokens
+            dense = plain_attention(replace(design, bos=False))
+        if not dense:
             raise Skipped("balls run through dense softmax attention with absolute positions only")
         size = self.network.shape.head_dim
         return balls_agree(self.claim, self.net, self.table, self.measured, size)
