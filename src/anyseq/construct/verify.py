@@ -71,7 +71,7 @@ def verify(
         looks.at("network", looks.unread)
         looks.at("look-up", lambda: looks.tried(look_up))
         looks.at("error", lambda: terms_add_up(claim))
-        looks.at("exceptions", lambda: exceptions_hold(claim, {}))
+        looks.at("measure", lambda: exceptions_hold(claim, {}))
         return Verification(tuple(looks.checks))
     if claim.method == "gather" and "knots" in table:
         good = looks.at("front", looks.states) and looks.at("network", looks.ridges)
@@ -90,7 +90,7 @@ def verify(
     looks.at("look-up", lambda: looks.tried(look_up))
     if good:
         looks.at("error", looks.error)
-        looks.at("exceptions", lambda: exceptions_hold(claim, looks.measured))
+        looks.at("measure", lambda: exceptions_hold(claim, looks.measured))
         looks.at("balls", looks.balls)
     return Verification(tuple(looks.checks))
 

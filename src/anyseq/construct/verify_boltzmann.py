@@ -133,7 +133,7 @@ class _Network:
         shape = self.network.shape
         nothing = torch.zeros(1, shape.tokens, shape.in_features, dtype=torch.float64)
         with torch.no_grad():
-            start = np.array(next(self.network.trace(nothing))[1][0])
+            start = next(self.network.trace(nothing))[1][0].numpy().copy()
         used = start.copy()
         used[:, self.number + 1 : self.last.at] = 0.0  # what attention may read besides numbers
         numbers = used[:, self.number].copy()
