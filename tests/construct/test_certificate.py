@@ -429,10 +429,19 @@ def test_a_folder_without_the_hash_of_its_facts_is_refused(tmp_path: Path) -> No
         aq.load(tmp_path / "r")
 
 
+def slope_of_tent(lower: torch.Tensor, upper: torch.Tensor) -> torch.Tensor:
+    """Of ReLU(0.1 - x), box by box."""
+    return (lower[:, 0, 0] < 0.1).double()
+
+
 ALL = {
     "gather": RESULTS["gather, 2 tokens"],
     "gather, adaptive": aq.approximate(
-        FUNCTIONS["spike"], aq.Design(1), features=1, tol=0.1, method="gather", lipschitz=8.0
+        lambda x: (0.1 - x).relu(), aq.Design(1), features=1, tol=0.01, method="gather",
+        lipschitz=aq.Local(slope_of_tent),
+    ),
+    "gather, wide": aq.approximate(
+        lambda x: x / 2, aq.Design(2, depth=2), features=1, tol=0.5, method="gather", lipschitz=0.5
     ),
     "yun, positions": RESULTS["yun, theorem 3"],
     "yun, repeats": RESULTS["yun, theorem 2"],
@@ -442,7 +451,7 @@ ALL = {
     "boltzmann, rounds": build_for(
         "sort", aq.Design(2, position=aq.Rotary()), 1, 0.9, "lp", "boltzmann"
     ),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", ALL)
