@@ -35,7 +35,12 @@ def forge(
     claim, design = claim or claim_of(result), design or result.design
     terms = [Term(name, value, on, "") for name, on, value in claim.terms]
     error = replace(
-        result.error, terms=tuple(terms), upper=claim.upper, exceptional=claim.exceptional
+        result.error,
+        norm=claim.norm,
+        p=claim.p,
+        terms=tuple(terms),
+        upper=claim.upper,
+        exceptional=claim.exceptional,
     )
     model = Stack(design, result.size, result.model.state_dict() | (weights or {}))
     fused = result.fused.facts() | result.fused.tensors() | (look_up or {})

@@ -335,6 +335,14 @@ def test_wrong_claims_are_found(name: str) -> None:
         assert not look_again(name, claim=other), other
 
 
+@pytest.mark.parametrize("name", [name for name in RESULTS if "yun" in name])
+def test_cells_claim_nothing_in_sup_norm(name: str) -> None:
+    claim = certificate(name).claim
+    most = max(value for _, _, value in claim.terms)
+    found = look_again(name, claim=replace(claim, norm="sup", upper=most))
+    assert failed(found) == {"error"}
+
+
 def test_constants_that_the_values_contradict_are_found() -> None:
     for name in ("gather, 2 tokens", "gather, 2 features", "yun, theorem 3"):
         claim = certificate(name).claim

@@ -200,6 +200,7 @@ def test_wrong_claims_are_found(name: str, monkeypatch: pytest.MonkeyPatch) -> N
     result = RESULTS[name]
     claim = claim_of(result)
     assert claim.lipschitz is not None
+    flat = tuple((shell / (128 * claim.steps), 0.0) for shell in range(1, 129))
     wrong = {
         "upper": replace(claim, upper=claim.upper * 0.99),
         "cells": with_terms(claim, cells=0.99),
@@ -213,7 +214,10 @@ def test_wrong_claims_are_found(name: str, monkeypatch: pytest.MonkeyPatch) -> N
         "tokens": replace(claim, tokens=claim.tokens + 1),
         "positions": replace(claim, positions=not claim.positions),
         "dense": replace(claim, dense=not claim.dense),
-        "p": replace(claim, p=claim.p + 1),
+        "p": with_terms(replace(claim, p=claim.p + 1)),
+        "sup norm": with_terms(replace(claim, norm="sup"), ramps=1e-9),
+        "mean of squares": with_terms(replace(claim, norm="mean")),
+        "a modulus too": with_terms(replace(claim, modulus=flat), cells=1e-9),
         "more exceptions": replace(claim, exceptional=claim.exceptional * 1.001),
         "fewer exceptions": replace(claim, exceptional=claim.exceptional * 0.999),
         "no exceptions": replace(claim, exceptional=0.0),

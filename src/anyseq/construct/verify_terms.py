@@ -58,6 +58,8 @@ def terms_hold(
             ("rounding", "cells"): measured["rounding"] * factor,
         }
     else:
+        if claim.norm == "sup":
+            raise Disagreement("on ramps nothing is promised in sup norm")
         reach = measured["reach"] + claim.bound
         derived = {
             ("cells", "cells"): _off_centre(claim) * factor,
@@ -104,6 +106,11 @@ def _check_numbers(claim: Claim) -> None:
     numbers = [claim.bound, claim.upper, *(value for _, _, value in claim.terms)]
     if not claim.terms or not all(math.isfinite(number) and number >= 0 for number in numbers):
         raise Disagreement("no terms, or a number of the claim is negative or not finite")
+    exponent = 1 <= claim.p < math.inf and (claim.norm != "mean" or claim.p == 1)
+    if claim.norm not in ("sup", "lp", "mean") or not exponent:
+        raise Disagreement(f"norm {claim.norm!r} with p = {claim.p:g}")
+    if claim.modulus is not None and claim.lipschitz is not None:
+        raise Disagreement("a modulus beside a Lipschitz constant: it is not said which one holds")
 
 
 def _check_sum(claim: Claim) -> None:
