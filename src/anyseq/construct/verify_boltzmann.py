@@ -12,8 +12,9 @@ The layers must be, in this order, with idle ones anywhere:
 
 Off the ramps of the numbering, the number of a token is that of its cell to the bit, the inputs are
 gone with the first round, and what follows knows the numbers only. So attention, run once for every
-sequence of cells, says what happens to all inputs; feed-forward layers are read, not run. The keys
-must lie well inside their windows: attention of other batches may round otherwise.
+sequence of cells, says what happens to all inputs; feed-forward layers are read, not run. (Dense
+attention without positions knows no order: ascending sequences are enough.) The keys must lie well
+inside their windows: attention of other batches, or in another order, may round otherwise.
 
 On the ramps keys are anything, but no two windows of the last round overlap: |T| is at most the
 largest value. Tokens of different cells that end in one window are counted (`verify_lost`).
@@ -60,9 +61,10 @@ def boltzmann_network(
     if by_multisets(claim) and lost.any():
         raise Disagreement("two tokens of different values have one window")
     ran = _run(claim, network, sequences, values)
+    what = "multisets" if by_multisets(claim) else "sequences"
     text = (
         f"numbering and windows read from the weights; attention run in float64 at all "
-        f"{len(sequences):,} sequences of cells: {groups.size:,} keys, {inside:.2g} or more inside "
+        f"{len(sequences):,} {what} of cells: {groups.size:,} keys, {inside:.2g} or more inside "
         f"their windows, whose values are the table's; the whole network run at {ran:,}"
     )
     free = 1 - Fraction(read.ramp) * (claim.steps - 1)
