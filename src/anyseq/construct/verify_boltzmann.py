@@ -121,6 +121,8 @@ class _Network:
             for row, end in zip(rows, ends, strict=True)
         ]
         self.last = self.windows[-1]
+        if self.last.at <= self.number:
+            raise Disagreement("windows: they look at inputs or numbers instead of a key")
         for found in self.windows:
             found.check_apart()
         self.start = self._start()

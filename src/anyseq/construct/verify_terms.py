@@ -60,7 +60,7 @@ def terms_hold(
     else:
         if claim.norm == "sup":
             raise Disagreement("on ramps nothing is promised in sup norm")
-        reach = measured["reach"] + claim.bound
+        reach = max(measured["reach"], claim.bound) + claim.bound
         derived = {
             ("cells", "cells"): _off_centre(claim) * factor,
             ("ramps", "ramps"): measured["ramps"] ** (1 / claim.p) * factor * reach,
