@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import anyseq as aq
 from anyseq.construct import Approximation
-from anyseq.construct.verify_windows import read_windows
+from anyseq.construct.verify_keys import read_windows
 from anyseq.nn import Stack
 from anyseq.patterns import Ring
 from construct.forgery import claim_of, failed, forge, with_terms

@@ -33,9 +33,9 @@ import torch
 
 from anyseq.construct.claim import Claim
 from anyseq.construct.verify_cells import Weights
+from anyseq.construct.verify_keys import read_windows
 from anyseq.construct.verify_lost import cases_of, lost_pairs
 from anyseq.construct.verify_terms import Disagreement
-from anyseq.construct.verify_windows import read_windows
 from anyseq.nn import Stack
 
 _BATCH = 4096

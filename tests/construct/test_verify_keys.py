@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anyseq.construct.gadgets import Room, windows
+from anyseq.construct.verify_keys import Windows, read_windows
 from anyseq.construct.verify_lost import cases_of, lost_pairs
 from anyseq.construct.verify_terms import Disagreement
-from anyseq.construct.verify_windows import Windows, read_windows
 from construct.networks import run
 
 ROOM = Room(width=6, hidden=7, nodes_at=3, chunk=3)
