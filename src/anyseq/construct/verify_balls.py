@@ -8,13 +8,16 @@ rescale layer of "yun" rounds ids, as its value map knows; without rounding it i
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from fractions import Fraction
+from math import comb
 from typing import Any
 
 import numpy as np
 import torch
 
 from anyseq.construct.claim import Claim
+from anyseq.construct.verify_boltzmann import by_multisets
 from anyseq.construct.verify_hats import exact_hats
 from anyseq.construct.verify_terms import Disagreement, Skipped
 
@@ -95,36 +98,67 @@ class _Matrix:
         return out
 
 
-def _sparse(net: dict[str, np.ndarray], attention: int, feedforward: int) -> list[_Matrix | None]:
-    """q, k, v, o, up, down of one layer; None where it has no such half."""
-    parts: list[_Matrix | None] = [None] * 6
+@dataclass(frozen=True)
+class _Layer:
+    """q, k, v, o and up, down; None where it has no such half.
+
+    cleared: features x from which down takes ReLU(x) away. x - ReLU(x) is min(x, 0); as a
+    difference of balls it would be twice as wide as x, in every layer that clears.
+    """
+
+    attention: tuple[_Matrix, _Matrix, _Matrix, _Matrix] | None
+    feedforward: tuple[_Matrix, _Matrix] | None
+    cleared: tuple[int, ...]
+
+
+def _sparse(net: dict[str, np.ndarray], attention: int, feedforward: int) -> _Layer:
+    heads = halves = None
+    cleared: dict[int, int] = {}
     if attention >= 0:
-        parts[0] = _Matrix(net["q_weight"][attention], net["q_bias"][attention])
-        for place, name in enumerate(("k_weight", "v_weight", "o_weight"), start=1):
-            parts[place] = _Matrix(net[name][attention])
+        q = _Matrix(net["q_weight"][attention], net["q_bias"][attention])
+        k, v, o = (_Matrix(net[f"{name}_weight"][attention]) for name in "kvo")
+        heads = (q, k, v, o)
     if feedforward >= 0:
-        parts[4] = _Matrix(net["up_weight"][feedforward], net["up_bias"][feedforward])
-        parts[5] = _Matrix(net["down_weight"][feedforward], net["down_bias"][feedforward])
-    return parts
+        up, bias = net["up_weight"][feedforward], net["up_bias"][feedforward]
+        down = net["down_weight"][feedforward].copy()
+        (copies,) = np.nonzero((np.count_nonzero(up, axis=1) == 1) & (bias == 0))
+        for unit in copies.tolist():
+            feature = int(np.nonzero(up[unit])[0][0])
+            if up[unit, feature] == 1 and down[feature, unit] == -1 and feature not in cleared:
+                cleared[feature], down[feature, unit] = unit, 0.0
+        halves = (_Matrix(up, bias), _Matrix(down, net["down_bias"][feedforward]))
+    return _Layer(heads, halves, tuple(cleared))
 
 
-def _run(
-    net: dict[str, np.ndarray], layers: list[list[_Matrix | None]], x: np.ndarray, size: int
-) -> list[Token]:
+def _run(net: dict[str, np.ndarray], layers: list[_Layer], x: np.ndarray, size: int) -> list[Token]:
     state: list[Token] = [{k: _ball(v) for k, v in enumerate(token.tolist())} for token in x]
-    for token, vector in zip(state, net.get("position", np.zeros((len(x), 1))), strict=True):
-        _add(token, {int(k): _ball(vector[k]) for k in np.nonzero(vector)[0]})
+    for token in state:
+        _add(token, _vector(net.get("constant", np.zeros(1))))
+    if "bos" in net:
+        state.insert(0, _vector(net["bos"]))
+    for token, vector in zip(state, net.get("position", np.zeros((len(state), 1))), strict=True):
+        _add(token, _vector(vector))
     heads = net["q_bias"].shape[1] // size
-    for q, k, v, o, up, down in layers:
-        if q is not None and k is not None and v is not None and o is not None:
+    for layer in layers:
+        if layer.attention is not None:
+            q, k, v, o = layer.attention
             mixed = _attend([q(t) for t in state], [k(t) for t in state], [v(t) for t in state],
                             heads, size)  # fmt: skip
             for token, own in zip(state, mixed, strict=True):
                 _add(token, o(own))
-        if up is not None and down is not None:
+        if layer.feedforward is not None:
+            up, down = layer.feedforward
             for token in state:
-                _add(token, down(_relu(up(token))))
-    return state
+                more = down(_relu(up(token)))
+                for feature in layer.cleared:
+                    left = _relu({feature: -token.pop(feature, _ball(0.0))})
+                    token.update({feature: -value for feature, value in left.items()})
+                _add(token, more)
+    return state[len(state) - len(x) :]
+
+
+def _vector(entries: np.ndarray) -> Token:
+    return {int(k): _ball(entries[k]) for k in np.nonzero(entries)[0]}
 
 
 def _attend(
@@ -193,12 +227,18 @@ def _look_up(
                 corner[axis] += 1
         return [list(outputs) for outputs in exact]
     cells = np.array(corner).reshape(x.shape) @ [claim.steps**k for k in range(claim.features)]
-    order_of = np.argsort(cells, kind="stable") if not claim.positions else np.arange(len(cells))
+    if by_multisets(claim) and claim.method == "boltzmann":
+        # before a multiset come those whose largest cells are less, from the last one on
+        order_of = np.argsort(cells, kind="stable")
+        row = sum(comb(int(cells[at]) + place, place + 1) for place, at in enumerate(order_of))
+        return [values[row, place].tolist() for place in np.argsort(order_of)]
+    ordered = claim.positions or claim.method == "boltzmann"
+    order_of = np.arange(len(cells)) if ordered else np.argsort(cells, kind="stable")
     number = 0
     for cell in cells[order_of].tolist():
         number = number * claim.steps**claim.features + cell
     out = np.zeros(values.shape[1:])
-    if claim.positions or len(set(cells.tolist())) == len(cells):
-        row = number if claim.positions else int((table["keys"] == number).nonzero()[0])
+    if ordered or len(set(cells.tolist())) == len(cells):
+        row = number if ordered else int((table["keys"] == number).nonzero()[0])
         out[order_of] = values[row].numpy()
     return [list(outputs) for outputs in out]
