@@ -263,6 +263,9 @@ def test_stopping_says_so(
         ("plan --tokens 2 --tol 0.1", "give --lipschitz"),
         ("show nowhere", "holds no about.json"),
         ("bench nothing", "nothing"),
+        ("bench fit --quick", "--quick is of no use to bench fit: it is for bench methods"),
+        ("bench methods --out x", "to bench methods: it is for bench attention and bench check"),
+        ("bench adaptive --out x", "--out is of no use to bench adaptive"),
         ("dance", "dance"),
     ],
 )

@@ -1,6 +1,7 @@
 """Exported files give what result(x) gives, in other tools and without anyseq."""
 
 import json
+import logging
 import subprocess
 import sys
 from collections.abc import Callable
@@ -179,3 +180,27 @@ def test_the_compact_module_is_the_look_up() -> None:
     result = build("yun, theorem 2")
     x = tries(result)
     assert torch.equal(Compact(result.fused)(x), result(x))
+
+
+def test_torch_says_nothing_of_torchvision_and_everything_else(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    log, said = logging.getLogger(exporting._CONVERTER), []
+    handler = logging.Handler()
+    handler.emit = lambda record: said.append(record.getMessage())  # type: ignore[method-assign]
+    log.addHandler(handler)
+    convert = torch.onnx.export
+
+    def noisy(*given: Any, **options: Any) -> Any:
+        log.warning("torchvision is not installed. Skipping %s", "torchvision::nms")
+        log.warning("something else")
+        return convert(*given, **options)
+
+    monkeypatch.setattr(torch.onnx, "export", noisy)
+    try:
+        build("gather").export("onnx", tmp_path / "T.onnx")
+        assert said == ["something else"]
+        log.warning("torchvision is not installed. Skipping it")
+        assert len(said) == 2
+    finally:
+        log.removeHandler(handler)

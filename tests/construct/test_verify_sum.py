@@ -93,8 +93,6 @@ def test_what_was_built_holds(name: str) -> None:
     assert verification.checks[-1].name == "balls"
     assert verification.checks[-1].passed is (True if held.claim.dense else None)
     found = texts(verification)
-    if held.claim.dense:  # in fractions throughout
-        assert found["balls"].endswith("off the table by at most 0")
     assert "read from the weights" in found["network"]
     assert "derived again" in found["error"]
     assert {check for check, why in found.items() if "SAMPLED" in why} == {"look-up"}

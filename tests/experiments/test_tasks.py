@@ -21,7 +21,7 @@ from anyseq.experiments.engine import rate_at
 from anyseq.experiments.even_tokens import EvenTokens
 from anyseq.experiments.experiment import Ratio
 from anyseq.experiments.overhead import Overhead
-from anyseq.experiments.peer import speed_against
+from anyseq.experiments.peer import step_seconds
 from anyseq.experiments.step_memory import step_bytes
 from anyseq.experiments.tokens import IGNORED, TokenModel
 from anyseq.nn import Attention
@@ -172,8 +172,11 @@ def test_speed_is_how_often_a_step_is_made() -> None:
     task = Copying().task(cell, Data())
     quick = Copying().model(cell)
     slow = Slow(Design(cell.tokens), cell.dim, 1, cell.heads, vocab=cell.vocab + 1)
-    assert speed_against(quick, slow, task, 2) > 1.5
-    assert speed_against(slow, quick, task, 2) < 1 / 1.5
+    taken = step_seconds(quick, slow, task, 2)
+    assert taken["peer"] > 1.5 * taken["own"]
+    assert taken["batch"] < taken["own"]
+    taken = step_seconds(slow, quick, task, 2)
+    assert taken["own"] > 1.5 * taken["peer"]
 
 
 @pytest.mark.parametrize("name", ["language-model", "masked-lm", "classification", "translation"])

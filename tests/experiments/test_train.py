@@ -202,11 +202,11 @@ def test_config_has_the_precision(tmp_path: Path) -> None:
 def test_a_failure_beside_the_peer_does_not_lose_the_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def no_room(*given: object) -> float:
+    def no_room(*given: object) -> dict[str, float]:
         raise RuntimeError("out of memory")
 
     monkeypatch.setattr(Toy, "peer", Toy.model)
-    monkeypatch.setattr(train, "speed_against", no_room)
+    monkeypatch.setattr(train, "step_seconds", no_room)
     for _ in range(2):
         with pytest.raises(RuntimeError, match="out of memory"):
             run(tmp_path)

@@ -6,6 +6,7 @@ from anyseq.bench.check import bench_check
 from anyseq.bench.construct import bench_construct
 from anyseq.bench.fit import bench_fit
 from anyseq.bench.methods import bench_methods
+from anyseq.bench.training import bench_training
 
 __all__ = [
     "bench_adaptive",
@@ -14,4 +15,5 @@ __all__ = [
     "bench_construct",
     "bench_fit",
     "bench_methods",
+    "bench_training",
 ]

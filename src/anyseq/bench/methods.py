@@ -12,9 +12,9 @@ import torch
 from torch import nn
 
 from anyseq.base import Progress, generator, silent, uniform
-from anyseq.construct import FUNCTIONS, Approximation, Example, approximate, plan
+from anyseq.bench.equal_error import constants, equal_error, nonzero
+from anyseq.construct import FUNCTIONS, Approximation, Example, approximate
 from anyseq.construct.methods import METHODS
-from anyseq.construct.smooth import Smoothness
 from anyseq.design import Design
 from anyseq.errors import CannotApproximate
 from anyseq.nn import Transformer
@@ -31,12 +31,11 @@ _BATCH, _RATE = 512, 3e-3
 _STEPS = {"Transformer": 400, "ReLU MLP": 1600}
 _MOST_NODES = 64  # of the Chebyshev interpolant, per axis
 _EQUAL = (2, 3)  # tokens, in the table of equal errors
-_GRIDS = 8
-_BUDGET = 10**15  # there nothing is built
 
 
 def bench_methods(progress: Progress = silent, quick: bool = False) -> dict[str, Any]:
-    """Figures for docs/comparison.md; `quick` trains next to nothing and takes three functions."""
+    """Figures for docs/comparison.md; `quick` trains next to nothing and takes three functions, and
+    equal errors for 2 tokens only."""
     examples = list(FUNCTIONS.values())
     steps = dict.fromkeys(_STEPS, 2) if quick else _STEPS
     rows = []
@@ -49,21 +48,7 @@ def bench_methods(progress: Progress = silent, quick: bool = False) -> dict[str,
         "tol": _TOL,
         "train_steps": steps,
         "rows": rows,
-        "equal_error": [
-            row
-            for example in examples
-            for tokens in _EQUAL
-            for row in _equal_error(example, tokens)
-        ],
-    }
-
-
-def _constants(example: Example, tokens: int) -> dict[str, Any]:
-    """Box by box, where they are known so."""
-    assert example.curvature is not None, "all built-in functions have one"
-    return {
-        "lipschitz": example.local_lipschitz or example.lipschitz(tokens, 1),
-        "curvature": example.local_curvature or example.curvature(tokens, 1),
+        "equal_error": equal_error(examples, _EQUAL[:1] if quick else _EQUAL, progress),
     }
 
 
@@ -81,7 +66,7 @@ def _function(example: Example, steps: Mapping[str, int]) -> list[dict[str, Any]
                 "proved": result.error.upper,
                 "layers": result.size.layers,
                 "parameters": result.size.parameters,
-                "nonzero": sum(int(p.count_nonzero()) for p in result.model.parameters()),
+                "nonzero": nonzero(result.model),
                 "seen": _l2(example, result),
                 "seconds": time.process_time() - start,
             }
@@ -107,7 +92,7 @@ def _construct(example: Example, method: str) -> Approximation | None:
         try:
             return approximate(
                 example, design, features=1, tol=_TOL, norm="lp", method=method,
-                **_constants(example, _TOKENS),
+                **constants(example, _TOKENS),
             )  # fmt: skip
         except CannotApproximate:
             continue
@@ -183,55 +168,3 @@ def _trained(what: str, model: nn.Module, example: Example, steps: int) -> dict[
         "seen": _l2(example, lambda x: model(x.float())),
         "seconds": time.process_time() - start,
     }
-
-
-def _equal_error(example: Example, tokens: int) -> list[dict[str, Any]]:
-    """Parameters of "yun" and of "gather" where both must prove the same L^2 error.
-
-    The errors are those that "yun" proves with every other grid, down to the finest that it can be
-    planned for, and those in between that "gather" proves, by the curvature, with some grid.
-    """
-    constants, lipschitz = _constants(example, tokens), example.lipschitz(tokens, 1)
-    assert example.curvature is not None
-    of_yun = _errors_of_yun(lipschitz, tokens)[-5::2]
-    bend = Smoothness(curvature=example.curvature(tokens, 1))
-    of_gather = [
-        # a little more, for all that is not interpolation
-        bend.interpolation(tokens, 1, 2.0**-log_steps, 2.0).value * tokens**0.5 * (1 + 1e-6) + 1e-9
-        for log_steps in range(_GRIDS)
-    ]
-    between = {error for error in of_gather if of_yun[-1] < error < of_yun[0]}
-    rows = []
-    for error in sorted({*of_yun, *between}, reverse=True):
-        sizes = _sizes(tokens, error, **constants)
-        alone = _sizes(tokens, error, lipschitz=lipschitz)
-        rows.append(
-            {
-                "function": example.name,
-                "tokens": tokens,
-                "error": error,
-                "yun": alone["yun"],
-                "gather": alone.get("gather"),
-                "gather_curvature": sizes["gather"],
-            }
-        )
-    return rows
-
-
-def _sizes(tokens: int, error: float, **constants: Any) -> dict[str, int]:
-    """Parameters by method."""
-    made = plan(Design(tokens), 1, error, norm="lp", budget=_BUDGET, **constants)
-    return {row["method"]: row["parameters"] for row in made.rows()}
-
-
-def _errors_of_yun(lipschitz: float, tokens: int) -> list[float]:
-    """What "yun" proves with one grid after the other, until its ids take too many bits."""
-    errors: list[float] = []
-    error = lipschitz * tokens
-    while True:
-        made = plan(Design(tokens), 1, error, norm="lp", lipschitz=lipschitz, budget=_BUDGET)
-        found = {row["method"]: row["error"] for row in made.rows()}.get("yun")
-        if found is None:
-            return errors
-        errors.append(found)
-        error = found * (1 - 1e-6)

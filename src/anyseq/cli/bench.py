@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json as json_format
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,6 +15,7 @@ from anyseq.bench import (
     bench_construct,
     bench_fit,
     bench_methods,
+    bench_training,
 )
 from anyseq.cli.bench_methods_text import methods_text
 from anyseq.cli.bench_text import (
@@ -24,8 +25,9 @@ from anyseq.cli.bench_text import (
     construct_text,
     fit_text,
 )
+from anyseq.cli.bench_training_text import training_text
 from anyseq.cli.terminal import progress_bar, say, say_json
-from anyseq.errors import FileProblem
+from anyseq.errors import FileProblem, InvalidArgument
 
 _Figures = dict[str, Any]
 _BENCHES: Mapping[str, tuple[Callable[[Progress], _Figures], Callable[[_Figures], str]]] = {
@@ -35,11 +37,14 @@ _BENCHES: Mapping[str, tuple[Callable[[Progress], _Figures], Callable[[_Figures]
     "methods": (bench_methods, methods_text),
     "adaptive": (bench_adaptive, adaptive_text),
     "fit": (bench_fit, fit_text),
+    "training": (bench_training, training_text),
 }
+_DRAWN = ("attention", "check")
+_SHORTENED = ("methods",)
 
 
 def bench(
-    what: Literal["construct", "attention", "check", "methods", "adaptive", "fit"],
+    what: Literal["construct", "attention", "check", "methods", "adaptive", "fit", "training"],
     /,
     *,
     json: bool = False,
@@ -60,23 +65,27 @@ def bench(
         Transformer and a ReLU MLP. Some minutes.
         adaptive: nodes where the error is, against as many everywhere, for method "gather".
         fit: networks fitted to functions of up to 64 dimensions. Some minutes.
+        training: a step of every experiment at small, beside torch's own parts
+        (pip install "anyseq[experiments]"). Some minutes.
     json
         Print JSON.
     into
-        A text file, such as README.md, whose lines between `<!-- bench construct -->` (or
-        attention, check, methods, adaptive or fit) and `<!-- end -->` are replaced by the figures.
+        A text file, such as README.md, whose lines between `<!-- bench construct -->` (or another
+        of these names) and `<!-- end -->` are replaced by the figures.
     out
-        attention and check: a folder for their JSON and picture; bench-attention or bench-check
-        unless given.
+        attention and check only: a folder for their JSON and picture; bench-attention or
+        bench-check unless given.
     quick
-        methods: a few functions, and hardly any training.
+        methods only: a few functions, hardly any training, and equal errors for 2 tokens.
     """
+    _check_taken("--out", out is not None, what, _DRAWN)
+    _check_taken("--quick", quick, what, _SHORTENED)
     if into is not None:
         _replace_block(into, what, None)
     measure, text_of = _BENCHES[what]
     with progress_bar() as progress:
         figures = bench_methods(progress, quick) if what == "methods" else measure(progress)
-    if what in ("attention", "check"):
+    if what in _DRAWN:
         _write(what, figures, out or Path(f"bench-{what}"))
     if json:
         say_json(figures)
@@ -84,6 +93,13 @@ def bench(
         say(text_of(figures))
     if into is not None:
         _replace_block(into, what, text_of(figures))
+
+
+def _check_taken(option: str, given: bool, what: str, takers: Sequence[str]) -> None:
+    """An option that would change nothing is refused."""
+    if given and what not in takers:
+        names = " and ".join(f"bench {name}" for name in takers)
+        raise InvalidArgument(f"{option} is of no use to bench {what}: it is for {names}")
 
 
 def _write(what: str, figures: dict[str, Any], folder: Path) -> None:

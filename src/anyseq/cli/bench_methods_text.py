@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Iterator
 from typing import Any
 
 from anyseq.base import table
@@ -66,47 +67,66 @@ def _names(names: list[str], total: int) -> str:
 
 
 def _equal(figures: dict[str, Any]) -> str:
-    def size(number: int | None, yun: int) -> tuple[str, str]:
-        if number is None:
-            return "-", "-"
-        ratio = yun / number
-        return f"{number:,}", f"{ratio:,.0f}x" if ratio >= 10 else f"{ratio:.2g}x"
-
-    rows = [
-        (
-            f"{row['function']}, {row['tokens']} tokens",
-            f"{row['error']:.4f}",
-            f"{row['yun']:,}",
-            *size(row["gather"], row["yun"]),
-            *size(row["gather_curvature"], row["yun"]),
+    rows, head = [], ""
+    for row in figures["equal_error"]:
+        if head != f"{row['function']}, {row['tokens']} tokens":
+            head = f"{row['function']}, {row['tokens']} tokens"
+            rows.append((head, *[""] * 6))
+        rows.append(
+            (
+                f"  {row['error']:.4f}",
+                f"{row['yun']:,}",
+                f"{row['yun_nonzero']:,}",
+                f"{row['gather_curvature']:,}",
+                _times(row["yun"] / row["gather_curvature"]),
+                f"{row['gather_curvature_nonzero']:,}",
+                _times(row["yun_nonzero"] / row["gather_curvature_nonzero"]),
+            )
         )
-        for row in figures["equal_error"]
-    ]
-    head = ("equal L^2 error", "proved", "yun", "gather", "fewer", "curvature", "fewer")
-    return "\n\n".join([table(head, rows), _hundred(figures["equal_error"])])
+    columns = ("equal L^2 error", "yun", "nonzero", "gather", "fewer", "nonzero", "fewer")
+    told = [_alone(figures["equal_error"]), *_hundred(figures["equal_error"])]
+    lines = [textwrap.fill(line, 80, subsequent_indent="  ") for line in told]
+    return "\n\n".join([table(columns, rows), "\n".join(lines)])
 
 
-def _hundred(rows: list[dict[str, Any]]) -> str:
-    """By the number of tokens, from which error on "gather" has a hundred times fewer parameters,
-    and where not."""
-    lines = []
+def _times(ratio: float) -> str:
+    return f"{ratio:,.0f}x" if ratio >= 10 else f"{ratio:.2g}x"
+
+
+def _alone(rows: list[dict[str, Any]]) -> str:
+    """What becomes of "gather" if only the Lipschitz constant is known."""
+    ratios = [row["yun"] / row["gather"] for row in rows]
+    larger = sum(ratio < 1 for ratio in ratios)
+    return (
+        f"By the Lipschitz constant alone gather is the larger network in {larger} of the "
+        f"{len(rows)} rows: {_times(min(ratios))} to {_times(max(ratios))}."
+    )
+
+
+def _hundred(rows: list[dict[str, Any]]) -> Iterator[str]:
+    """By the number of tokens, and of all parameters and those not 0: from which error on "gather"
+    has a hundred times fewer, and where not."""
     for tokens in dict.fromkeys(row["tokens"] for row in rows):
-        reached, never, lost = [], [], []
-        for name in dict.fromkeys(row["function"] for row in rows):
-            own = [row for row in rows if (row["function"], row["tokens"]) == (name, tokens)]
-            many = [row["yun"] >= 100 * row["gather_curvature"] for row in own]
-            if not any(many):
-                never.append(name)
-                continue
-            first = many.index(True)
-            reached.append(f"{name} {own[first]['error']:.2g}")
-            less = [row["error"] for row, yes in zip(own, many, strict=True) if not yes]
-            lost += [f"{name} {error:.2g}" for error in less if error < own[first]["error"]]
-        text = f"{tokens} tokens, by the curvature 100 x or more from this error on: "
-        text += f"{', '.join(reached) or 'none'}."
-        if lost:
-            text += f" Of the smaller errors listed, not at: {', '.join(lost)}."
-        if never:
-            text += f" Not reached: {', '.join(never)}."
-        lines.append(textwrap.fill(text, 80, subsequent_indent="  "))
-    return "\n".join(lines)
+        own = [row for row in rows if row["tokens"] == tokens]
+        for what, count in (("all parameters", ""), ("parameters not 0", "_nonzero")):
+            yield f"{tokens} tokens, by {what}, 100x or more from this error on: " + _from_where(
+                own, f"yun{count}", f"gather_curvature{count}"
+            )
+
+
+def _from_where(rows: list[dict[str, Any]], yun: str, gather: str) -> str:
+    reached, never, lost = [], [], []
+    for name in dict.fromkeys(row["function"] for row in rows):
+        own = [row for row in rows if row["function"] == name]
+        many = [row[yun] >= 100 * row[gather] for row in own]
+        if not any(many):
+            never.append(name)
+            continue
+        first = many.index(True)
+        reached.append(f"{name} {own[first]['error']:.2g}")
+        less = [row["error"] for row, yes in zip(own, many, strict=True) if not yes]
+        lost += [f"{name} {error:.2g}" for error in less if error < own[first]["error"]]
+    text = f"{', '.join(reached) or 'none'}."
+    if lost:
+        text += f" Of the smaller errors listed, not at: {', '.join(lost)}."
+    return text + (f" Not reached: {', '.join(never)}." if never else "")

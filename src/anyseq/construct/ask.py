@@ -57,6 +57,10 @@ class Ask:
         """The number of output entries of a sequence."""
         return self.design.tokens * self.out_features
 
+    def layers(self, needed: int) -> int:
+        """Those of a network that needs so many: a deeper design is filled up by idle ones."""
+        return max(needed, self.design.depth or 0)
+
     @property
     def spread(self) -> float:
         """The norm of an error that is 1 in every entry of every input."""

@@ -92,10 +92,12 @@ class Certificate:
             "steps": round(1 / facts.step),
             "positions": not isinstance(result.design.position, NoPosition),
             "dense": plain_attention(result.design),
+            "kind": kind_of_function(result.design, error.norm),
             "norm": error.norm,
             "p": error.p,
             "terms": tuple((term.name, term.on, term.value) for term in error.terms),
             "upper": error.upper,
+            "exceptional": error.exceptional,
         }
         for name, value in told.items():
             if getattr(claim, name) != value:
@@ -118,9 +120,8 @@ class Certificate:
             curvature=math.inf if claim.curvature is None else claim.curvature,
         )
         text = f"f is {known} (given)"
-        kind = kind_of_function(self.result.design, claim.norm)
         first = said if said.replace(TOLD_BY_BOXES, "") == text else text
-        return (first, *([ASSUMES[kind]] if kind in ASSUMES else []))
+        return (first, *([ASSUMES[claim.kind]] if claim.kind in ASSUMES else []))
 
 
 def _facts(result: Approximation) -> dict[str, Any]:
@@ -144,6 +145,7 @@ def claim_of(recipe: Recipe) -> Claim:
         steps=2**recipe.log_steps,
         positions=not isinstance(ask.design.position, NoPosition),
         dense=plain_attention(ask.design),
+        kind=kind_of_function(ask.design, ask.norm),
         norm=ask.norm,
         p=ask.p,
         bound=ask.bound,
@@ -153,6 +155,7 @@ def claim_of(recipe: Recipe) -> Claim:
         curvature=known.curvature if known.curvature < math.inf else None,
         terms=tuple((term.name, term.on, term.value) for term in recipe.terms),
         upper=combine(recipe.terms, ask.norm, ask.p),
+        exceptional=recipe.exceptional,
     )
 
 

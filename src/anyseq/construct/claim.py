@@ -14,11 +14,13 @@ class Claim:
     positions: whether tokens are told apart by their positions, in whatever way.
     dense: full attention by softmax, nothing inside it but scores, and nothing but the tokens to
         look at.
+    kind: "all" f, or f that are "causal" or "equivariant", see `anyseq.construct.kind`.
     lipschitz, per_feature, curvature: as in `anyseq.approximate`; None where not given. Where they
         were told box by box these are of the whole cube; the table of an adaptive grid holds those
         of its boxes.
     modulus: pairs (h, ω(h)) wherever the bound uses ω.
     terms: the parts of the error (name, part of the domain, value).
+    exceptional: the measure of the inputs where nothing is promised pointwise.
     """
 
     method: str
@@ -28,6 +30,7 @@ class Claim:
     steps: int
     positions: bool
     dense: bool
+    kind: str
     norm: str
     p: float
     bound: float
@@ -37,6 +40,7 @@ class Claim:
     curvature: float | None
     terms: tuple[tuple[str, str, float], ...]
     upper: float
+    exceptional: float
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready."""
@@ -54,5 +58,6 @@ class Claim:
                 if modulus is None
                 else tuple((float(h), float(w)) for h, w in modulus),
                 "terms": tuple((str(name), str(on), float(v)) for name, on, v in facts["terms"]),
+                "exceptional": float(facts["exceptional"]),
             }
         )

@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import logging
 import os
 import shutil
 import tempfile
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +39,7 @@ MOST_LAYERS = 64
 cores, "yun" to ONNX: 15 s for 52 layers, 40 s for 164; "gather": 11 s for 61."""
 
 _KEY = "anyseq"  # under which all three formats carry the facts
+_CONVERTER = "torch.onnx._internal.exporter._registration"  # whose log it is
 _ONE_FILE = 1 << 30  # bytes of tensors; a protobuf file ends at 2 GB
 
 
@@ -99,7 +102,7 @@ def _program(result: Approximation, what: str) -> torch.export.ExportedProgram:
 
 
 def _write_onnx(result: Approximation, file: Path, what: str) -> None:
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), _no_word_of_torchvision():
         warnings.simplefilter("ignore", FutureWarning)  # torch's own, about its tree specs
         program = _program(result, what).run_decompositions(_PLAINER)
         made = torch.onnx.export(
@@ -116,6 +119,22 @@ def _write_onnx(result: Approximation, file: Path, what: str) -> None:
     made.model.metadata_props[_KEY] = _facts(result, what)
     size = sum(t.nbytes for t in program.state_dict.values())
     made.save(file, external_data=size > _ONE_FILE)
+
+
+@contextmanager
+def _no_word_of_torchvision() -> Iterator[None]:
+    """torch logs, one by one, the operators of torchvision that it must do without if that is not
+    installed. No graph here has any."""
+    log = logging.getLogger(_CONVERTER)
+
+    def matters(record: logging.LogRecord) -> bool:
+        return not str(record.msg).startswith("torchvision is not installed")
+
+    log.addFilter(matters)
+    try:
+        yield
+    finally:
+        log.removeFilter(matters)
 
 
 def _write_torch(result: Approximation, file: Path, what: str) -> None:

@@ -14,6 +14,7 @@ from anyseq.construct.error import MEAN, NORMS, SUP, combine, norm_name
 from anyseq.construct.kind import kind_of_function
 from anyseq.construct.methods import BY_NAME_ONLY, METHODS
 from anyseq.construct.methods.fit import FitRecipe
+from anyseq.construct.methods.gather_wide import WideRecipe
 from anyseq.construct.smooth import Curvature, Lipschitz, Smoothness, given, size
 from anyseq.design import Design
 from anyseq.errors import CannotApproximate, InvalidArgument
@@ -87,7 +88,7 @@ class Plan:
         return [
             {
                 "method": recipe.method,
-                "step": 2.0**-recipe.log_steps if recipe.cells else None,
+                "step": _step(recipe),
                 "layers": recipe.shape.layers,
                 "attention_layers": recipe.shape.attention_layers,
                 "width": recipe.shape.width,
@@ -249,13 +250,19 @@ def check_p(p: object, norm: str) -> float:
 def _check_size(recipe: Recipe, budget: int) -> None:
     shape, depth = recipe.shape, recipe.ask.design.depth
     if shape.parameters > budget:
-        grid = f" (δ = 2^-{recipe.log_steps}, {recipe.cells:,} cells)" if recipe.cells else ""
+        grid = f" (δ = 2^-{recipe.log_steps}, {recipe.cells:,} cells)" if _step(recipe) else ""
         raise CannotApproximate(
             f"it needs {shape.parameters:,} parameters in {shape.layers:,} layers"
             f"{grid}; the budget is {budget:,} (budget=)"
         )
     if depth is not None and depth != shape.layers:
         raise CannotApproximate(f"it needs {shape.layers:,} layers; the design has depth={depth}")
+
+
+def _step(recipe: Recipe) -> float | None:
+    """δ; None where there are no cells: if a net is fitted, or in one wide layer, whose steps are
+    the knots of ridges."""
+    return None if isinstance(recipe, FitRecipe | WideRecipe) else 2.0**-recipe.log_steps
 
 
 def _seconds(recipe: Recipe) -> float:

@@ -5,7 +5,7 @@ A stage is data only, so that it is saved with the network and a loaded one can 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,6 +60,13 @@ class Stage:
     layers: int
     does: str
     reading: Reading
+
+
+def filled_up(stages: Sequence[Stage], layers: int, reading: Reading) -> tuple[Stage, ...]:
+    """These stages of a network of so many layers, and what is left of it: idle layers."""
+    idle = layers - sum(stage.layers for stage in stages)
+    does = "The design is deeper than the network needs to be."
+    return (*stages, Stage("idle", idle, does, reading)) if idle else tuple(stages)
 
 
 def check_stages(stages: Iterable[Stage], shape: StackShape) -> tuple[Stage, ...]:

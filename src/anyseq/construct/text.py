@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 
 from anyseq.construct.error import norm_name
+from anyseq.construct.fused_ridges import RidgeTable
 from anyseq.construct.result import Approximation
 
 _MARGIN = 11
@@ -48,9 +49,17 @@ def _design(result: Approximation) -> str:
     )
 
 
+def steps_text(result: Approximation) -> str:
+    """The width of its cells; of one wide layer, which has none, how fine its ridges are."""
+    steps = round(1 / result.facts.step)
+    if isinstance(result.fused, RidgeTable):
+        return f"{steps} knots to a half-wave"
+    return f"δ = 1/{steps}"
+
+
 def _grid(result: Approximation) -> str:
     facts = result.facts
-    parts = [f"δ = 1/{round(1 / facts.step)}", f"{facts.cells:,} values of f"]
+    parts = [steps_text(result), f"{facts.cells:,} values of f"]
     if facts.id_bits is not None:
         parts.append(f"ids of {facts.id_bits} bits (float64 holds 53)")
     return ", ".join([*parts, _checked(result)] if facts.checked else parts)

@@ -133,6 +133,7 @@ def _cells(fused: CellTable, x: torch.Tensor) -> Told:
             **_dense_ids(fused, cells),
             "value map": y,
             "clip": y,
+            "idle": y,
         },
         notes={
             "quantise": (f"cells, from 0 to {fused.steps - 1}: {numbers}",),

@@ -18,22 +18,20 @@ import torch
 from anyseq.base import json_sha256
 from anyseq.construct.claim import Claim
 from anyseq.construct.fused import Fused
+from anyseq.construct.needs import plain_attention
 from anyseq.construct.verification import Check, Tensors, Verification, digest
 from anyseq.construct.verify_balls import Mean, balls_agree, random_inputs
+from anyseq.construct.verify_boltzmann import boltzmann_network
 from anyseq.construct.verify_cells import cells_network
 from anyseq.construct.verify_front import Front, read_front, readable, run_front
 from anyseq.construct.verify_hats import boxes_error, hats_network
 from anyseq.construct.verify_kuhn import Grid, kuhn_network
 from anyseq.construct.verify_partition import partition_network
 from anyseq.construct.verify_ridges import States, ridges_error, ridges_network, sampled_states
-from anyseq.construct.verify_runs import cells_run, outputs_agree, places_run
+from anyseq.construct.verify_runs import cells_run, places_run
 from anyseq.construct.verify_sum import sum_network
-from anyseq.construct.verify_terms import Disagreement, Skipped, terms_add_up, terms_hold
+from anyseq.construct.verify_terms import Disagreement, Skipped, exceptions_hold, terms_hold
 from anyseq.nn import Stack
-
-UNREAD = ("boltzmann",)
-"""Methods whose networks nothing here can read; they are run beside the look-up, and some at every
-sequence of cells."""
 
 _TRIED = 256
 _AGREE = 1e-9  # as `Approximation` promises of its two forms
@@ -60,13 +58,7 @@ def verify(
     looks.at("weights", lambda: _same(digest(network.state_dict()), weights_sha256))
     looks.at("table", lambda: _same(digest(table), table_sha256))
     looks.at("facts", lambda: _same(json_sha256(facts), facts_sha256))
-    if claim.method in UNREAD:
-        every = claim.steps ** (claim.tokens * claim.features)
-        by_cells = claim.method == "boltzmann" and len(table["values"]) == every
-        looks.at("network", looks.runs if by_cells else looks.unread)
-        looks.at("look-up", lambda: looks.tried(look_up))
-        looks.at("error", lambda: terms_add_up(claim))
-        return Verification(tuple(looks.checks))
+    looks.at("layers", looks.layers)
     if claim.method == "gather" and "knots" in table:
         good = looks.at("front", looks.states) and looks.at("network", looks.ridges)
     elif claim.method == "gather":
@@ -76,6 +68,8 @@ def verify(
         good = (not places or looks.at(places, lambda: places_run(claim, network, order))) and (
             looks.at("network", lambda: looks.cells(order))
         )
+    elif claim.method == "boltzmann":
+        good = looks.at("network", looks.rounds)
     elif claim.method in ("sum", "partition"):
         good = looks.at("network", looks.blends)
     else:
@@ -84,6 +78,7 @@ def verify(
     looks.at("look-up", lambda: looks.tried(look_up))
     if good:
         looks.at("error", looks.error)
+        looks.at("measure", lambda: exceptions_hold(claim, looks.measured))
         looks.at("balls", looks.balls)
     return Verification(tuple(looks.checks))
 
@@ -99,14 +94,29 @@ class _Looks:
         self._gathered: tuple[Grid, Front] | None = None
         self._states: States | None = None
         self._mean: Mean | None = None
+        self._known: Tensors | None = None  # of f, where a table holds more than that
 
     def at(self, name: str, look: Callable[[], str]) -> bool:
         """Whether the look found nothing wrong."""
         self.checks.append(_check(name, look))
         return self.checks[-1].passed is not False
 
+    def layers(self) -> str:
+        """Idle layers compute nothing, but they are counted."""
+        depth, layers = self.network.design.depth, self.network.shape.layers
+        if depth not in (None, layers):
+            raise Disagreement(f"{layers:,} layers, for a design with depth={depth:,}")
+        return f"{layers:,}" + (", as the design says" if depth else "; the design allows any")
+
     def tried(self, look_up: Fused) -> str:
-        """Random inputs; on a ramp the look-up does not speak."""
+        """Random inputs; on a ramp, which must be that of the weights, the look-up does not
+        speak."""
+        for name in self.measured.keys() & {"ramp", "end"}:
+            if getattr(look_up, name) != self.measured[name]:
+                raise Disagreement(
+                    f"{name} {getattr(look_up, name):.6g}, that of the weights is "
+                    f"{self.measured[name]:.6g}"
+                )
         shape = (_TRIED, self.claim.tokens, self.claim.features)
         inputs = torch.from_numpy(random_inputs(shape, self._mean))
         with torch.no_grad():
@@ -121,17 +131,11 @@ class _Looks:
             f"{apart:.2g}"
         )
 
-    def unread(self) -> str:
-        raise Skipped(f'nothing reads the weights of method "{self.claim.method}"')
-
-    def runs(self) -> str:
-        """The table has a row for every sequence of cells, in order."""
-        claim = replace(self.claim, positions=True)
-        ran, every = outputs_agree(claim, self.network, self.table, 0.0)
-        return (
-            f"SAMPLED, not proved: run at the centres of {ran:,} of {every:,} sequences of cells, "
-            "the table to the bit; the weights are not read"
+    def rounds(self) -> str:
+        text, self.measured, self._known = boltzmann_network(
+            self.claim, self.network, self.net, self.table
         )
+        return text
 
     def front(self) -> str:
         claim, network, net = self.claim, self.network, self.net
@@ -171,7 +175,8 @@ class _Looks:
         return "boxes" in self.table
 
     def error(self) -> str:
-        claim, table, measured = self.claim, self.table, self.measured
+        claim, measured = self.claim, self.measured
+        table = self.table if self._known is None else self._known
         if self._adaptive:
             interpolation = boxes_error(claim, table, measured["rounding"])
             measured = measured | {"interpolation": interpolation}
@@ -192,7 +197,11 @@ class _Looks:
     def balls(self) -> str:
         if self._states is not None:
             raise Skipped("balls do not run through one wide layer")
-        if not self.claim.dense or "constant" in self.net:
+        design = self.network.design
+        dense = self.claim.dense and "constant" not in self.net
+        if self.claim.method == "boltzmann":  # which sees BOS as it sees tokens
+            dense = plain_attention(replace(design, bos=False))
+        if not dense:
             raise Skipped("balls run only through dense softmax attention with nothing inside it")
         size = self.network.shape.head_dim
         return balls_agree(self.claim, self.net, self.table, self.measured, size, self._mean)

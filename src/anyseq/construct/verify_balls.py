@@ -1,9 +1,7 @@
 """Some inputs through the network in ball arithmetic (python-flint), against the table.
 
-Numbers are fractions, and balls of 300 bits once a softmax makes something else of them: they hold
-the exact output of the network at an input, whatever float64 does. (Balls alone would not do: what
-is cleared by x - ReLU(x) = 0 leaves twice the width of x behind, layer after layer.) It must be
-what the table says at that input, in exact arithmetic too, to within the rounding claimed. (The
+Balls of 300 bits hold the exact output of the network at an input, whatever float64 does. It must
+be what the table says at that input, in exact arithmetic too, to within the rounding claimed. (The
 rescale layer of "yun" rounds ids, as its value map knows; without rounding it is off by that.) What
 is more than a look into the table says itself what it is, in fractions or in balls.
 """
@@ -11,13 +9,16 @@ is more than a look into the table says itself what it is, in fractions or in ba
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from fractions import Fraction
+from math import comb
 from typing import Any, Protocol
 
 import numpy as np
 import torch
 
 from anyseq.construct.claim import Claim
+from anyseq.construct.verify_boltzmann import by_multisets
 from anyseq.construct.verify_hats import exact_hats
 from anyseq.construct.verify_terms import Disagreement, Skipped
 
@@ -27,7 +28,7 @@ _MOST = 4 * _WORK  # for one input
 _INPUTS = 8
 _LEAD = 746  # exp(-745.2) is 0 in float64
 
-Ball = Any  # flint.fmpq or flint.arb, which have no types
+Ball = Any  # flint.arb, which has no types
 Token = dict[int, Ball]  # features that are not 0
 
 
@@ -71,7 +72,7 @@ def balls_agree(
         raise Skipped(f"{used:,} products a run, more than the {_MOST:,} that are done")
     count = min(_INPUTS, max(1, _WORK // used))
     inputs = random_inputs((count, claim.tokens, claim.features), mean)
-    worst, allowed = 0.0, _ball(measured["rounding"] + measured.get("rescale", 0.0))
+    worst, allowed = 0.0, measured["rounding"] + measured.get("rescale", 0.0)
     before, ctx.prec = ctx.prec, _BITS
     try:
         layers = [_sparse(net, *halves) for halves in net["halves"].tolist()]
@@ -84,38 +85,35 @@ def balls_agree(
                     gap = abs(token.get(k, _ball(0.0)) - _ball(value))
                     if not gap <= allowed:
                         raise Disagreement(
-                            f"at x = {x.tolist()} the network is off the table by {_upper(gap):.3g}"
+                            f"at x = {x.tolist()} the network is off the table by "
+                            f"{float(gap.upper()):.3g}"
                         )
-                    worst = max(worst, _upper(gap))
+                    worst = max(worst, float(gap.upper()))
     finally:
         ctx.prec = before
     return f"{count} inputs in balls of {_BITS} bits, off the table by at most {worst:.2g}"
 
 
-def _ball(value: float | Fraction | Ball) -> Ball:
-    from flint import arb, fmpq
-
-    return value if isinstance(value, arb | fmpq) else fmpq(*value.as_integer_ratio())
-
-
-def _upper(value: Ball) -> float:
+def _ball(value: float | Fraction) -> Ball:
     from flint import arb
 
-    return float(arb(value).upper())
+    if isinstance(value, Fraction):
+        return arb(value.numerator) / arb(value.denominator)
+    return arb(value)
 
 
 class _Matrix:
     """x -> W x + b on sparse x, by the columns of W."""
 
     def __init__(self, weight: np.ndarray, shift: np.ndarray | None = None) -> None:
-        self.columns: dict[int, list[tuple[int, Ball]]] = {}
+        self.columns: dict[int, list[tuple[int, float]]] = {}
         for row, column in zip(*(side.tolist() for side in np.nonzero(weight)), strict=True):
-            self.columns.setdefault(column, []).append((row, _ball(weight[row, column])))
+            self.columns.setdefault(column, []).append((row, float(weight[row, column])))
         used = () if shift is None else np.nonzero(shift)[0].tolist()
-        self.shift = {row: _ball(shift[row]) for row in used} if shift is not None else {}
+        self.shift = {row: float(shift[row]) for row in used} if shift is not None else {}
 
     def __call__(self, x: Token) -> Token:
-        out = dict(self.shift)
+        out = {row: _ball(value) for row, value in self.shift.items()}
         for column, rows in self.columns.items():
             if column in x:
                 for row, value in rows:
@@ -140,43 +138,79 @@ class _Memory:
         return self.value(dict(enumerate(weights)))
 
 
-def _sparse(net: dict[str, np.ndarray], attention: int, feedforward: int) -> list[_Matrix | None]:
-    """q, k, v, o, up, down of one layer; None where it has no such half."""
-    parts: list[_Matrix | None] = [None] * 6
-    if 0 <= attention < len(net["q_weight"]):
-        parts[0] = _Matrix(net["q_weight"][attention], net["q_bias"][attention])
-        for place, name in enumerate(("k_weight", "v_weight", "o_weight"), start=1):
-            parts[place] = _Matrix(net[name][attention])
+@dataclass(frozen=True)
+class _Layer:
+    """q, k, v, o and up, down; None where it has no such half. recalls: its attention half looks at
+    the memory.
+
+    cleared: features x from which down takes ReLU(x) away. x - ReLU(x) is min(x, 0); as a
+    difference of balls it would be twice as wide as x, in every layer that clears.
+    """
+
+    attention: tuple[_Matrix, _Matrix, _Matrix, _Matrix] | None
+    recalls: bool
+    feedforward: tuple[_Matrix, _Matrix] | None
+    cleared: tuple[int, ...]
+
+
+def _sparse(net: dict[str, np.ndarray], attention: int, feedforward: int) -> _Layer:
+    heads = halves = None
+    cleared: dict[int, int] = {}
+    recalls = attention >= len(net["q_weight"])
+    if attention >= 0 and not recalls:
+        q = _Matrix(net["q_weight"][attention], net["q_bias"][attention])
+        k, v, o = (_Matrix(net[f"{name}_weight"][attention]) for name in "kvo")
+        heads = (q, k, v, o)
     if feedforward >= 0:
-        parts[4] = _Matrix(net["up_weight"][feedforward], net["up_bias"][feedforward])
-        parts[5] = _Matrix(net["down_weight"][feedforward], net["down_bias"][feedforward])
-    return parts
+        up, bias = net["up_weight"][feedforward], net["up_bias"][feedforward]
+        down = net["down_weight"][feedforward].copy()
+        (copies,) = np.nonzero((np.count_nonzero(up, axis=1) == 1) & (bias == 0))
+        for unit in copies.tolist():
+            feature = int(np.nonzero(up[unit])[0][0])
+            if up[unit, feature] == 1 and down[feature, unit] == -1 and feature not in cleared:
+                cleared[feature], down[feature, unit] = unit, 0.0
+        halves = (_Matrix(up, bias), _Matrix(down, net["down_bias"][feedforward]))
+    return _Layer(heads, recalls, halves, tuple(cleared))
 
 
 def _run(
     net: dict[str, np.ndarray],
-    layers: list[list[_Matrix | None]],
+    layers: list[_Layer],
     x: np.ndarray,
     size: int,
     memory: _Memory | None,
 ) -> list[Token]:
     state: list[Token] = [{k: _ball(v) for k, v in enumerate(token.tolist())} for token in x]
-    for token, vector in zip(state, net.get("position", np.zeros((len(x), 1))), strict=True):
-        _add(token, {int(k): _ball(vector[k]) for k in np.nonzero(vector)[0]})
+    for token in state:
+        _add(token, _vector(net.get("constant", np.zeros(1))))
+    if "bos" in net:
+        state.insert(0, _vector(net["bos"]))
+    for token, vector in zip(state, net.get("position", np.zeros((len(state), 1))), strict=True):
+        _add(token, _vector(vector))
     heads = net["q_bias"].shape[1] // size
-    for (attention, _), (q, k, v, o, up, down) in zip(net["halves"], layers, strict=True):
-        if q is not None and k is not None and v is not None and o is not None:
+    for layer in layers:
+        if layer.attention is not None:
+            q, k, v, o = layer.attention
             mixed = _attend([q(t) for t in state], [k(t) for t in state], [v(t) for t in state],
                             heads, size)  # fmt: skip
             for token, own in zip(state, mixed, strict=True):
                 _add(token, o(own))
-        elif memory is not None and attention >= 0:
+        if layer.recalls and memory is not None:
             for token in state:
                 _add(token, memory(token))
-        if up is not None and down is not None:
+        if layer.feedforward is not None:
+            up, down = layer.feedforward
             for token in state:
-                _add(token, down(_relu(up(token))))
-    return state
+                more = down(_relu(up(token)))
+                for feature in layer.cleared:
+                    left = _relu({feature: -token.pop(feature, _ball(0.0))})
+                    token.update({feature: -value for feature, value in left.items()})
+                _add(token, more)
+    return state[len(state) - len(x) :]
+
+
+def _vector(entries: np.ndarray) -> Token:
+    return {int(k): _ball(entries[k]) for k in np.nonzero(entries)[0]}
 
 
 def _attend(
@@ -201,16 +235,12 @@ def _attend(
 
 def _softmax(scores: list[Ball]) -> list[Ball]:
     """exp(s_j - s_m) / Σ, s_m the largest."""
-    from flint import arb
-
-    if all(score == scores[0] for score in scores):
-        return [_ball(Fraction(1, len(scores)))] * len(scores)
-    winner = max(range(len(scores)), key=lambda place: float(arb(scores[place]).mid()))
+    winner = max(range(len(scores)), key=lambda place: float(scores[place].mid()))
     top = scores[winner]
     if all(top - other > _LEAD for place, other in enumerate(scores) if place != winner):
         return [_ball(float(place == winner)) for place in range(len(scores))]
-    powers = [arb(score - top).exp() for score in scores]
-    whole = sum(powers, arb(0))
+    powers = [(score - top).exp() for score in scores]
+    whole = sum(powers, _ball(0.0))
     return [power / whole for power in powers]
 
 
@@ -220,7 +250,7 @@ def _relu(hidden: Token) -> Token:
         if value > 0:
             kept[unit] = value
         elif not value <= 0:  # the ball holds 0
-            kept[unit] = (0 * value).union(value.upper())
+            kept[unit] = _ball(0.0).union(value.upper())
     return kept
 
 
@@ -252,12 +282,18 @@ def _look_up(
                 corner[axis] += 1
         return [list(outputs) for outputs in exact]
     cells = np.array(corner).reshape(x.shape) @ [claim.steps**k for k in range(claim.features)]
-    order_of = np.argsort(cells, kind="stable") if not claim.positions else np.arange(len(cells))
+    if by_multisets(claim) and claim.method == "boltzmann":
+        # before a multiset come those whose largest cells are less, from the last one on
+        order_of = np.argsort(cells, kind="stable")
+        row = sum(comb(int(cells[at]) + place, place + 1) for place, at in enumerate(order_of))
+        return [values[row, place].tolist() for place in np.argsort(order_of)]
+    ordered = claim.positions or claim.method == "boltzmann"
+    order_of = np.arange(len(cells)) if ordered else np.argsort(cells, kind="stable")
     number = 0
     for cell in cells[order_of].tolist():
         number = number * claim.steps**claim.features + cell
     out = np.zeros(values.shape[1:])
-    if claim.positions or len(set(cells.tolist())) == len(cells):
-        row = number if claim.positions else int((table["keys"] == number).nonzero()[0])
+    if ordered or len(set(cells.tolist())) == len(cells):
+        row = number if ordered else int((table["keys"] == number).nonzero()[0])
         out[order_of] = values[row].numpy()
     return [list(outputs) for outputs in out]

@@ -62,13 +62,16 @@ def cells_network(
 
 
 def exceptional(claim: Claim, ramp: float, end: float) -> dict[str, float]:
-    """The measures of the inputs on ramps, or beyond the end, and of those with repeated cells."""
+    """The measures of the inputs on ramps, or beyond the end, and of those with repeated cells; and
+    the width of a ramp, and the end."""
     axes, cells = claim.tokens * claim.features, claim.steps**claim.features
     share = ramp * claim.steps + (1.0 - end)
     distinct = np.prod([max(0, cells - j) / cells for j in range(claim.tokens)])
     return {
         "ramps": float(-np.expm1(axes * np.log1p(-share))),
         "repeats": 0.0 if claim.positions else float(1 - distinct),
+        "ramp": ramp,
+        "end": end,
     }
 
 
@@ -86,6 +89,7 @@ class Reader:
     def check_shape(self) -> None:
         """Attention halves in one run, each but the last without feed-forward, and E."""
         claim, halves = self.claim, self.net["halves"]
+        halves = halves[: int(np.nonzero(halves >= 0)[0].max()) + 1]  # idle layers may follow
         (at,) = np.nonzero(halves[:, 0] >= 0)
         idle = np.nonzero(halves[:, 1] < 0)[0]
         if not (np.array_equal(at, np.arange(at[0], at[-1] + 1)) and np.array_equal(idle, at[:-1])):

@@ -29,21 +29,23 @@ def terms_hold(
 ) -> str:
     """Derive every term again; none may exceed the one claimed, nor their sum `upper`.
 
-    measured: what only the network says: "rounding" of one entry, and for cells "ramps" and
-    "repeats", the measures of the exceptional sets, and "reach", the largest |T|; or the
-    "interpolation" of an adaptive grid, or "kernel" and "ridges" of one wide layer, where values
-    and constants were looked at with it; or the "blending" of a memory, or what the "cells" of
-    several grids cost.
+    table: its values; NaN where they are not those of f. measured: what only the network says:
+    "rounding" of one entry, and for cells "ramps" and "repeats", the measures of the exceptional
+    sets, "alike", the share of tokens that get the value of others, and "reach", the largest |T|;
+    or the "interpolation" of an adaptive grid, or "kernel" and "ridges" of one wide layer, where
+    values and constants were looked at with it; or the "blending" of a memory, or what the "cells"
+    of several grids cost.
     """
     _check_numbers(claim)
     if not measured.keys() & {"interpolation", "kernel"}:
         values = table["values"].numpy()
-        if float(np.abs(values).max()) > claim.bound * (1 + 2.0**-40) + measured["rounding"]:
+        largest = _largest(values)
+        if largest > claim.bound * (1 + 2.0**-40) + measured["rounding"]:
             raise Disagreement(
-                f"the table holds {np.abs(values).max():.6g}, but |f| <= {claim.bound:.6g} is "
-                "claimed"
+                f"the table holds {largest:.6g}, but |f| <= {claim.bound:.6g} is claimed"
             )
-        if claim.method != "sum" and (claim.positions or claim.method == "gather"):
+        by_sequence = claim.positions or claim.method in ("gather", "boltzmann")
+        if by_sequence and claim.method != "sum" and len(values):
             _values_fit_constants(claim, values, 2 * measured["rounding"])
     entries = claim.tokens * claim.out_features
     factor = entries ** (1 / claim.p) if claim.norm == "lp" else 1.0
@@ -60,15 +62,21 @@ def terms_hold(
             ("rounding", "cells"): measured["rounding"] * factor,
         }
     else:
-        reach = measured["reach"] + claim.bound
+        if claim.norm == "sup":
+            raise Disagreement("on ramps nothing is promised in sup norm")
+        reach = max(measured["reach"], claim.bound) + claim.bound
         derived = {
             ("cells", "cells"): _off_centre(claim) * factor,
-            ("rounding", "cells"): measured["rounding"] * factor,
             ("ramps", "ramps"): measured["ramps"] ** (1 / claim.p) * factor * reach,
         }
-        if not claim.positions:
-            share = measured["repeats"] ** (1 / claim.p)
-            derived["repeats", "repeats"] = share * factor * claim.bound
+        if claim.method == "yun":  # the other rounds nothing
+            derived["rounding", "cells"] = measured["rounding"] * factor
+            if not claim.positions:
+                share = measured["repeats"] ** (1 / claim.p)
+                derived["repeats", "repeats"] = share * factor * claim.bound
+        elif measured["alike"]:
+            share = measured["alike"] ** (1 / claim.p)
+            derived["alike", "alike"] = share * factor * reach
     claimed = {(name, on): value for name, on, value in claim.terms}
     if claimed.keys() != derived.keys():
         raise Disagreement(f"terms {sorted(claimed)}, expected {sorted(derived)}")
@@ -79,17 +87,27 @@ def terms_hold(
     return f"|f - T| <= {_together(claim, derived):.6g} derived again, {claim.upper:.6g} claimed"
 
 
-def terms_add_up(claim: Claim) -> str:
-    """Only that `upper` is what the terms make."""
-    _check_numbers(claim)
-    _check_sum(claim)
-    return f"the terms make {claim.upper:.6g}; they were not derived again"
+def exceptions_hold(claim: Claim, measured: Mapping[str, float]) -> str:
+    """The measure of the inputs where nothing is promised pointwise is the one derived again.
+
+    measured: "ramps", "repeats" and "lost", the measures of inputs on ramps, with repeated cells,
+    and in cells that some token takes for others; networks without such have none.
+    """
+    derived = min(1.0, sum(measured.get(name, 0.0) for name in ("ramps", "repeats", "lost")))
+    if not abs(claim.exceptional - derived) <= 1e-9 * derived:
+        raise Disagreement(f"measure {claim.exceptional:.9g} claimed, {derived:.9g} derived")
+    return f"inputs of measure {derived:.3g}, derived again" if derived else "none"
 
 
 def _check_numbers(claim: Claim) -> None:
     numbers = [claim.bound, claim.upper, *(value for _, _, value in claim.terms)]
     if not claim.terms or not all(math.isfinite(number) and number >= 0 for number in numbers):
         raise Disagreement("no terms, or a number of the claim is negative or not finite")
+    exponent = 1 <= claim.p < math.inf and (claim.norm != "mean" or claim.p == 1)
+    if claim.norm not in ("sup", "lp", "mean") or not exponent:
+        raise Disagreement(f"norm {claim.norm!r} with p = {claim.p:g}")
+    if claim.modulus is not None and claim.lipschitz is not None:
+        raise Disagreement("a modulus beside a Lipschitz constant: it is not said which one holds")
 
 
 def _check_sum(claim: Claim) -> None:
@@ -175,10 +193,8 @@ def _values_fit_constants(claim: Claim, values: np.ndarray, off: float) -> None:
     where the middle node has another entry equal to that which moves: kinks are allowed there."""
     per_axis = claim.steps + (claim.method == "gather")
     axes = claim.tokens * claim.features
-    if claim.method not in ("gather", "partition") and claim.features > 1:
-        return  # cells of a token are numbered feature by feature: another order of axes
-    grid = values.reshape(*[per_axis] * axes, -1)
-    noise = 1e-9 * float(np.abs(values).max()) + off
+    grid = values.reshape(*[per_axis] * axes, -1)  # in whatever order of the axes of a token
+    noise = 1e-9 * _largest(values) + off
     omega = dict(claim.modulus or ())
     allowed = math.inf
     if claim.lipschitz is not None:
@@ -189,7 +205,7 @@ def _values_fit_constants(claim: Claim, values: np.ndarray, off: float) -> None:
         for direction in product((0, 1), repeat=axes):
             ahead = grid[tuple(slice(step, None) for step in direction)]
             behind = grid[tuple(slice(None, per_axis - step) for step in direction)]
-            apart = float(np.abs(ahead - behind).max())
+            apart = _largest(ahead - behind)
             if any(direction) and apart > allowed + noise:
                 raise Disagreement(
                     f"values at neighbouring nodes differ by {apart:.6g}; the constants allow "
@@ -213,4 +229,9 @@ def _bend(grid: np.ndarray, axis: int) -> float:
     for other in axes:
         if other != axis:
             bends = np.where((place[axis] + 1 == place[other])[..., None], 0.0, bends)
-    return float(bends.max())
+    return _largest(bends)
+
+
+def _largest(values: np.ndarray) -> float:
+    """Of all |values| that are numbers."""
+    return float(np.fmax.reduce(np.abs(values), axis=None, initial=0.0))

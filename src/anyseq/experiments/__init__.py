@@ -1,9 +1,11 @@
 """The papers' experiments, rerun. `experiment.py` has the contract, and how to add one."""
 
 from anyseq.experiments.catalogue import EXPERIMENTS
-from anyseq.experiments.engine import is_main_process
+from anyseq.experiments.data import Data
+from anyseq.experiments.engine import is_main_process, own_random_state
 from anyseq.experiments.experiment import SCALES, AnyExperiment, Judgement
 from anyseq.experiments.kept import kept_tables
+from anyseq.experiments.peer import step_seconds
 from anyseq.experiments.report import report_text
 from anyseq.experiments.reproduce import reproduce, tables, unwatched, write_results
 from anyseq.experiments.table import Row, Summary, Table
@@ -14,6 +16,7 @@ __all__ = [
     "EXPERIMENTS",
     "SCALES",
     "AnyExperiment",
+    "Data",
     "Judgement",
     "Row",
     "Sight",
@@ -22,8 +25,10 @@ __all__ = [
     "Watch",
     "is_main_process",
     "kept_tables",
+    "own_random_state",
     "report_text",
     "reproduce",
+    "step_seconds",
     "tables",
     "tensorboard",
     "unwatched",

@@ -84,9 +84,14 @@ def training_step(model: nn.Module, task: Task, size: int) -> Callable[[], None]
     return step
 
 
-def speed_against(model: nn.Module, peer: nn.Module, task: Task, size: int) -> float:
-    """The steps that the model makes while the peer makes one: medians of alternating steps."""
-    times = medians(
-        {"own": training_step(model, task, size), "peer": training_step(peer, task, size)}, _ROUNDS
+def step_seconds(model: nn.Module, peer: nn.Module, task: Task, size: int) -> dict[str, float]:
+    """Medians of alternating rounds: "own" and "peer", a step of training with each; "batch", what
+    it takes to make a batch."""
+    return medians(
+        {
+            "own": training_step(model, task, size),
+            "peer": training_step(peer, task, size),
+            "batch": lambda: task.batch(size, generator(1)),
+        },
+        _ROUNDS,
     )
-    return times["peer"] / times["own"]

@@ -18,7 +18,7 @@ from anyseq.experiments.data import Data
 from anyseq.experiments.engine import Engine, accelerator, own_random_state
 from anyseq.experiments.experiment import AnyExperiment, Cell
 from anyseq.experiments.folder import RunFolder
-from anyseq.experiments.peer import speed_against
+from anyseq.experiments.peer import step_seconds
 from anyseq.experiments.state import started_from
 
 _LOOKS = 100  # lines of metrics.jsonl, if a run has as many steps
@@ -86,7 +86,8 @@ class Run:
             return {}
         own, peer = (model.to(processes.device) for model in (own, peer))
         task = self.experiment.task(self.cell, self.data)
-        return {"speed_against_torch": speed_against(own, peer, task, self.cell.batch)}
+        taken = step_seconds(own, peer, task, self.cell.batch)
+        return {"speed_against_torch": taken["peer"] / taken["own"]}
 
     def _engine(self) -> Engine:
         task = self.experiment.task(self.cell, self.data)

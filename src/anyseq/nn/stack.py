@@ -70,13 +70,14 @@ class Stack(nn.Module):
         bos: torch.Tensor | None = None,
         gain: torch.Tensor | None = None,
     ) -> Stack:
-        """The stack of some runs of layers.
+        """The stack of some runs of layers, idle ones after them if the design has more.
 
         position: (tokens, width) vectors to add to the tokens, BOS's first if there is one;
         constant: (width,), added to each token; bos: (width,); gain: (heads, 2·positions - 1), the
         table of gains that all layers share.
         """
-        tensors = join(runs)
+        more = (design.depth or 0) - sum(map(len, runs))
+        tensors = join([*runs, Layers(idle=max(0, more))])
         first = next(run.attention for run in runs if run.attention)
         heads = first.heads
         attention_layers, inner, width = tensors["q_weight"].shape

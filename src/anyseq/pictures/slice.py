@@ -8,6 +8,7 @@ from matplotlib.figure import Figure
 from anyseq.construct import Approximation
 from anyseq.construct.error import SUP
 from anyseq.construct.target import Function
+from anyseq.construct.text import steps_text
 from anyseq.pictures.style import BAND, COLOURS, TARGET, figure
 
 _POINTS = 801
@@ -45,7 +46,7 @@ def slice_figure(result: Approximation, *, f: Function | None = None) -> Figure:
         panel.set_xlabel("$x_{1,1}$, other entries as in the worst input")
         panel.set_title(f"output of token {token + 1}", fontsize=10)
         panel.legend(fontsize=8, frameon=False)
-    grid = f"δ = 1/{round(1 / result.facts.step)}, " if result.facts.cells else ""
+    grid = f"{steps_text(result)}, " if result.facts.cells else ""
     made.suptitle(
         f'method "{result.method}", {grid}{result.size.layers:,} layers',
         fontsize=11,

@@ -204,7 +204,7 @@ def test_rounds_are_as_few_as_the_tolerance_allows() -> None:
 
 
 @pytest.mark.parametrize("name", ["window, entmax15", "BOS on a star", "gains"])
-def test_a_loaded_result_is_the_same_and_says_what_is_not_read(name: str, tmp_path: Path) -> None:
+def test_a_loaded_result_is_the_same(name: str, tmp_path: Path) -> None:
     result = RESULTS[name]
     result.save(tmp_path / "r")
     loaded = aq.load(tmp_path / "r")
@@ -212,11 +212,7 @@ def test_a_loaded_result_is_the_same_and_says_what_is_not_read(name: str, tmp_pa
     with torch.no_grad():
         assert torch.equal(loaded.model(x), result.model(x))
     assert loaded.certificate is not None
-    verified = loaded.certificate.verify()
-    assert verified
-    why = {check.name: check.why for check in verified.checks}
-    assert "the table to the bit; the weights are not read" in why["network"]
-    assert "they were not derived again" in why["error"]
+    assert loaded.certificate.verify()
 
 
 def test_a_network_that_is_not_its_table_is_found() -> None:
@@ -227,7 +223,7 @@ def test_a_network_that_is_not_its_table_is_found() -> None:
         result.model.get_parameter("o_weight")[0] *= 1.001
     forged = replace(held, weights_sha256=digest(result.model.state_dict()))
     failed = {check.name: check.why for check in forged.verify().checks if check.passed is False}
-    assert failed["network"].startswith("at the centre of some cells")
+    assert failed["network"] == "a key is not safely inside a window"
 
 
 def test_one_wrong_number_shows_in_the_blocks() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 
 import pytest
 import torch
@@ -116,24 +117,39 @@ def test_other_features_and_outputs() -> None:
         assert float((result.model(x) - result(x)).abs().max()) <= 1e-9
 
 
-@pytest.mark.parametrize("prob_map", ["sparsemax", "entmax15", "hardmax", "topk(2)"])
-@pytest.mark.parametrize("position", [aq.NoPosition(), aq.ALiBi(), aq.T5Bias(4, 3)], ids=str)
-def test_sinks_beside_every_map(prob_map: str, position: aq.Position) -> None:
-    """A sink that ties with a key is what hardmax sees positions by, where there are none."""
-    mask = torch.tensor([[1, 1, 0], [0, 1, 1], [1, 1, 1]]).bool()
-    design = aq.Design(3, mask, position, prob_map, sinks=True)
-    verdict = aq.check(design)
-    if verdict.universal:
-        result = aq.approximate(
-            reverse, design, features=1, tol=0.5, lipschitz=1.0, method="gather"
-        )
-        x = random(result, 64)
-        assert result.error.upper is not None
-        assert (result.model(x) - reverse(x)).abs().max() <= result.error.upper
-        assert result.certificate is not None
-        assert result.certificate.verify()
-    else:
-        assert verdict.universal is False
+SIGHT = torch.tensor([[1, 1, 0], [0, 1, 1], [1, 1, 1]]).bool()
+"""Everybody sees itself and a neighbour; the last token sees one more."""
+BIASES = (aq.NoPosition(), aq.ALiBi(), aq.T5Bias(4, 3))
+MAPS = ("softmax", "sparsemax", "entmax15", "hardmax", "topk(2)")
+BLIND = {(aq.ALiBi(), "hardmax"), (aq.ALiBi(), "topk(2)")}
+"""Here a token looks at itself, and with topk(2) at its neighbour, whoever else it sees."""
+
+
+@pytest.mark.parametrize(
+    ("position", "prob_map"), [case for case in product(BIASES, MAPS) if case not in BLIND], ids=str
+)
+def test_a_sink_shows_places_by_every_map(position: aq.Position, prob_map: str) -> None:
+    """Without it identical tokens stay identical; beside it, as many keys as there are count.
+    Hardmax and topk count keys that tie with it, or with one another."""
+    assert aq.check(aq.Design(3, SIGHT, position, prob_map)).universal is False
+    design = aq.Design(3, SIGHT, position, prob_map, sinks=True)
+    assert aq.check(design).universal is True
+    result = aq.approximate(reverse, design, features=1, tol=0.5, lipschitz=1.0, method="gather")
+    x = random(result, 64)
+    assert result.error.upper is not None
+    assert (result.model(x) - reverse(x)).abs().max() <= result.error.upper
+    assert result.certificate is not None
+    assert result.certificate.verify()
+
+
+@pytest.mark.parametrize(("position", "prob_map"), sorted(BLIND, key=str), ids=str)
+def test_a_sink_shows_no_places_where_distances_decide(
+    position: aq.Position, prob_map: str
+) -> None:
+    design = aq.Design(3, SIGHT, position, prob_map, sinks=True)
+    assert aq.check(design).universal is False
+    with pytest.raises(CannotApproximate, match="identical tokens stay identical"):
+        aq.approximate(reverse, design, features=1, tol=0.5, lipschitz=1.0, method="gather")
 
 
 @pytest.mark.parametrize(

@@ -300,7 +300,16 @@ def test_the_plan_says_so() -> None:
     design = aq.Design(2, depth=1)
     plan = aq.plan(design, 1, 0.5, lipschitz=1.0)
     assert plan.choose("auto").method == "gather"
-    assert "gather: one wide layer" in str(plan)
+    (row,) = plan.rows()
+    assert (row["step"], row["cells"]) == (None, 9)
+    said = " ".join(str(plan).split())
+    assert "gather - 1 7 2,867 9 -" in said  # no δ
+    assert "gather: one wide layer, without δ: 8 ridges of cosines up to degree 2, 4 knots" in said
+    result = aq.approximate(lambda x: x, design, features=1, tol=0.5, lipschitz=1.0)
+    assert "4 knots to a half-wave, 9 values of f" in str(result)
+    assert "δ" not in str(result)
+    few = aq.plan(design, 1, 0.5, lipschitz=1.0, budget=2000)
+    assert "2,867 parameters in 1 layers; the budget is 2,000" in few.refused["gather"]
     assert "wide" not in str(aq.plan(aq.Design(2), 1, 0.5, lipschitz=1.0))
     enough = aq.plan(aq.Design(2), 1, 0.5, lipschitz=1.0).choose("gather").shape.layers
     assert "wide" not in str(aq.plan(aq.Design(2, depth=enough), 1, 0.5, lipschitz=1.0))

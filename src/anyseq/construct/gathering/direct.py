@@ -15,20 +15,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import torch
-
-from anyseq.base import ZERO_WEIGHT_GAP, generator, power_of_two_at_least
+from anyseq.base import generator
 from anyseq.construct.gadgets import Units
 from anyseq.construct.gathering.blocks import Blocks
 from anyseq.construct.gathering.by_gains import gather_by_gains, sees_wanted
 from anyseq.construct.gathering.gather import Gathering
-from anyseq.construct.gathering.heads import base_of
+from anyseq.construct.gathering.hop_layer import hop_layer
 from anyseq.construct.gathering.known import Known, Reader, places
 from anyseq.construct.gathering.rounds import find_places_quickly
 from anyseq.construct.gathering.schedule import Taking, asked_slots, schedule
 from anyseq.design import Design
 from anyseq.nn import AttentionLayers, Layers
-from anyseq.positions import Rotary
 
 
 @dataclass(frozen=True)
@@ -87,31 +84,16 @@ def _hops(known: Known, blocks: Blocks, wanted: str) -> tuple[Reader, ...]:
 
 
 def _hop_layer(known: Known, takings: list[Taking], hop: int) -> AttentionLayers:
-    """As `anyseq.construct.gathering.hops`, with twice the gap: places may be off a little."""
-    heads, space = known.heads, known.space
-    layer = heads.blank(space.width)
-    gap = power_of_two_at_least(2 * (ZERO_WEIGHT_GAP + heads.vertices))
-    base = base_of(heads.design.position)
-    for taking in takings:
-        rows = heads.rows(heads.mover(taking.slot, taking.part))
-        queries = torch.zeros(heads.vertices, heads.size, dtype=torch.float64)
-        keys = torch.zeros(heads.vertices, heads.size, dtype=torch.float64)
-        for vertex in range(heads.vertices):
-            queries[vertex, 0] = 2 * gap * taking.source.get(vertex, 0)
-            queries[vertex, 1] = -gap
-            keys[vertex, 0], keys[vertex, 1] = vertex, vertex**2
-            if isinstance(base, Rotary):
-                queries[vertex] = base.turn(queries[vertex][None], -vertex)[0]
-                keys[vertex] = base.turn(keys[vertex][None], -vertex)[0]
-        layer.q_weight[0, rows] = queries.T @ known.forms
-        layer.k_weight[0, rows] = keys.T @ known.forms
-        for f in range(space.features):
-            stage = space.stage(hop, taking.part, taking.slot, f)
-            layer.v_weight[0, rows.start + f, space.start(hop, taking.slot, f)] = 1.0
-            layer.o_weight[0, stage, rows.start + f] = 1.0
-    if layer.sink is not None:
-        layer.sink.fill_(-2 * gap)
-    return layer
+    space = known.space
+    return hop_layer(
+        known.heads,
+        takings,
+        known.forms,
+        space.features,
+        lambda taking, f: space.start(hop, taking.slot, f),
+        lambda taking, f: space.stage(hop, taking.part, taking.slot, f),
+        spare=2.0,  # places may be off a little
+    )
 
 
 def _taken(known: Known, takings: list[Taking], hop: int) -> Units:

@@ -20,7 +20,8 @@ from anyseq.design import Design
 from anyseq.errors import CannotApproximate
 from anyseq.positions import Absolute, Sinusoidal
 
-_WORST = 2.0**-20  # places that are further off are not told apart by more than rounding
+WORST = 2.0**-20
+"""Places that are further off are not told apart by more than rounding."""
 
 
 @dataclass(frozen=True)
@@ -138,7 +139,7 @@ def _waves(base: Sinusoidal, heads: Heads, features: int, first_free: int, wante
     # what float64 makes of a form, in any order of summation, besides
     rounds = (space.width + 4) * UNIT_ROUNDOFF * float(forms.abs().sum(1).max())
     off = (space.hops + 1) * (4 * vertices * (apart + rounds) + 16 * UNIT_ROUNDOFF)
-    if off > _WORST:
+    if off > WORST:
         raise CannotApproximate(
             f"the waves of {base} do not tell {vertices} positions apart by more than rounding"
         )

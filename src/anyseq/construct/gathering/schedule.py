@@ -53,8 +53,13 @@ def _takings(masks: list[torch.Tensor], held: list[set[int]], tokens: int) -> li
         lacks = ~has
         for part, mask in enumerate(masks):
             offers = mask & has & lacks[:, None]
-            source = {v: int(row.nonzero()[0]) for v, row in enumerate(offers) if bool(row.any())}
+            source = first_sources(offers)
             if source:
                 takings.append(Taking(slot, part, source))
                 lacks = lacks & ~offers.any(1)
     return takings
+
+
+def first_sources(offers: torch.Tensor) -> dict[int, int]:
+    """offers: (vertices, vertices) bool. From whom each vertex takes that is offered anything."""
+    return {v: int(row.nonzero()[0]) for v, row in enumerate(offers) if bool(row.any())}

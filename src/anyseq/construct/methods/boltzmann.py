@@ -38,7 +38,7 @@ import torch
 from anyseq.base import EXACT_BITS, Progress, power_of_two_at_least
 from anyseq.construct import needs
 from anyseq.construct.ask import Ask, Construction
-from anyseq.construct.error import SUP, Term, combine
+from anyseq.construct.error import SUP, Term
 from anyseq.construct.fused_cells import Quantised
 from anyseq.construct.gadgets import Room, clear, windows
 from anyseq.construct.gadgets.blank import blank_attention
@@ -64,19 +64,10 @@ def recipe(ask: Ask) -> BoltzmannRecipe | boltzmann_rounds.RoundsRecipe:
         raise CannotApproximate("its guarantee is in L^p only; ask for the norm 'lp'")
     if not needs.plain_attention(ask.design):
         return boltzmann_rounds.recipe(ask)
-    log_steps = max(1, ask.least_log_steps)
-    while True:
-        found = BoltzmannRecipe(ask, log_steps)
-        if found.log2_keys > _LOG2_MOST_KEYS:
-            raise CannotApproximate(
-                f"it needs δ <= 2^-{log_steps}: over 2^{int(found.log2_keys)} keys"
-            )
-        if combine(found.terms, ask.norm, ask.p) <= ask.tol:
-            break
-        log_steps += 1
+    found = next(BoltzmannRecipe.fine_enough(ask, _LOG2_MOST_KEYS))
     if found.id_bits > EXACT_BITS:
         raise CannotApproximate(
-            f"it needs δ <= 2^-{log_steps}, where keys are only {found.gap:.2g} apart: "
+            f"it needs δ <= 2^-{found.log_steps}, where keys are only {found.gap:.2g} apart: "
             f"{found.id_bits} bits, and float64 holds {EXACT_BITS}"
         )
     return found
@@ -96,7 +87,6 @@ class BoltzmannRecipe(OneGrid, ByWindows):
 
     @property
     def log2_keys(self) -> float:
-        """log2 of the number of keys, or more than is allowed."""
         tokens, log2_cells = self.ask.design.tokens, self.log_steps * self.ask.features
         if self.positions or log2_cells > _LOG2_MOST_KEYS:
             return tokens * log2_cells + math.log2(tokens)
@@ -161,7 +151,7 @@ class BoltzmannRecipe(OneGrid, ByWindows):
             heads=1,
             head_dim=1,
             hidden=room.hidden,
-            layers=layers,
+            layers=ask.layers(layers),
             attention_layers=1,
             feedforward_layers=layers,
             positions=self.positions,

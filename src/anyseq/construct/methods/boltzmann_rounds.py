@@ -50,18 +50,11 @@ _LOG2_MOST_KEYS = 18  # a plan runs all sequences, in every round several times
 def recipe(ask: Ask) -> RoundsRecipe:
     """The coarsest grid, and on it the fewest rounds, that meet the tolerance."""
     kind = _check(ask)
-    log_steps = max(1, ask.least_log_steps)
-    while True:
-        grid = RefinedGrid(ask, log_steps)
-        if grid.log2_keys > _LOG2_MOST_KEYS:
-            raise CannotApproximate(
-                f"it needs δ <= 2^-{log_steps}: over 2^{int(grid.log2_keys)} keys"
-            )
-        if combine(grid.grid_terms, ask.norm, ask.p) <= ask.tol:
-            for found in grid.recipes(kind):
-                if combine(found.terms, ask.norm, ask.p) <= ask.tol:
-                    return found
-        log_steps += 1
+    for grid in RefinedGrid.fine_enough(ask, _LOG2_MOST_KEYS):
+        for found in grid.recipes(kind):
+            if combine(found.terms, ask.norm, ask.p) <= ask.tol:
+                return found
+    raise AssertionError("there is always a finer grid, or a refusal")
 
 
 def _check(ask: Ask) -> str:
@@ -89,7 +82,7 @@ class RefinedGrid(OneGrid):
 
     @property
     def log2_keys(self) -> float:
-        """log2 of the number of pairs (sequence, position)."""
+        """Keys are pairs (sequence, position)."""
         tokens = self.ask.design.tokens
         return tokens * self.log_steps * self.ask.features + math.log2(self.ask.design.size)
 
@@ -227,7 +220,7 @@ class RoundsRecipe(RefinedGrid, ByWindows):
             heads=self.heads.count,
             head_dim=self.heads.size,
             hidden=room.hidden,
-            layers=max(layers, design.depth or 0),
+            layers=ask.layers(layers),
             attention_layers=len(self.rounds),
             feedforward_layers=layers - waits,
             positions="position" in self._vectors(room.width),
@@ -269,7 +262,6 @@ class RoundsRecipe(RefinedGrid, ByWindows):
                 runs.append(
                     Layers(feedforward=clear(1, at=key, hidden=room.hidden, width=room.width))
                 )
-        runs.append(Layers(idle=self.shape.layers - sum(map(len, runs))))
         return Stack.of(
             ask.design,
             runs,

@@ -154,7 +154,7 @@ class FitRecipe:
             heads=front.heads.count,
             head_dim=front.heads.size,
             hidden=self.room.hidden,
-            layers=front.layers + rest,
+            layers=ask.layers(front.layers + rest),
             attention_layers=front.attention_layers,
             feedforward_layers=front.feedforward_layers + rest,
             **front.kinds,

@@ -33,9 +33,9 @@ from anyseq.construct.gadgets import (
     summable,
 )
 from anyseq.construct.gathering import SLOT_ROUNDING, Gathering, Room, gather, least_width
-from anyseq.construct.lattice import lattice, strides
+from anyseq.construct.lattice import causal, lattice
 from anyseq.construct.smooth import Bound
-from anyseq.construct.stages import Reading, Stage
+from anyseq.construct.stages import Reading, Stage, filled_up
 from anyseq.construct.target import Target
 from anyseq.errors import CannotApproximate
 from anyseq.nn import Layers, Stack, StackShape
@@ -272,7 +272,7 @@ class GatherRecipe:
             heads=front.heads.count,
             head_dim=front.heads.size,
             hidden=wiring.hidden,
-            layers=max(front.layers + rest, ask.design.depth or 0),
+            layers=ask.layers(front.layers + rest),
             attention_layers=front.attention_layers,
             feedforward_layers=front.feedforward_layers + rest,
             **front.kinds,
@@ -280,14 +280,11 @@ class GatherRecipe:
 
     def build(self, target: Target, progress: Progress) -> Construction:
         ask = self.ask
-        nodes = lattice(self.steps + 1, ask.axes)
-        points = (nodes.double() / self.steps).view(-1, ask.design.tokens, ask.features)
+        nodes = lattice(self.steps + 1, ask.axes).double() / self.steps
+        points = nodes.view(-1, ask.design.tokens, ask.features)
         values = target(points, progress, "evaluate f at the nodes")
         if self.wanted == "causal":
-            stride = torch.tensor(strides(self.steps + 1, ask.axes))
-            for token in range(ask.design.tokens):
-                known = (token + 1) * ask.features
-                values[:, token] = values[nodes[:, :known] @ stride[:known], token]
+            values = causal(values, self.steps + 1, ask.axes)
         largest = float(values.abs().max())
         values = summable(values.flatten(1), ask.axes).view_as(values)
         return Construction(
@@ -299,21 +296,18 @@ class GatherRecipe:
 
     def _stages(self) -> tuple[Stage, ...]:
         ask, wiring, front = self.ask, self._middle, self.gathering.layers
-        middle = wiring.layers
-        idle = self.shape.layers - front - middle - 1
-        causal = self.wanted == "causal"
-        reads, outputs = "sequence up to itself" if causal else "whole sequence", ask.out_features
+        past = self.wanted == "causal"
+        reads, outputs = "sequence up to itself" if past else "whole sequence", ask.out_features
         result = Reading("T", 0, outputs)
-        slots = Reading("slots", wiring.slots_at, ask.axes, past=ask.features * causal)
-        values = Reading(self.values_label, wiring.values_at, ask.entries, past=outputs * causal)
+        slots = Reading("slots", wiring.slots_at, ask.axes, past=ask.features * past)
+        values = Reading(self.values_label, wiring.values_at, ask.entries, past=outputs * past)
         gathers = f"Every token comes to know its position, and to hold the {reads} in its slots."
-        stages = (
+        stages = [
             Stage("gather", front, gathers, slots),
-            Stage("interpolate", middle, self.adds, values),
+            Stage("interpolate", wiring.layers, self.adds, values),
             Stage("select", 1, "Every token keeps its own values.", result),
-        )
-        rest = Stage("idle", idle, "The design is deeper than the network needs to be.", result)
-        return (*stages, rest) if idle else stages
+        ]
+        return filled_up(stages, self.shape.layers, result)
 
     def _behind(self, values: torch.Tensor, largest: float) -> list[Layers]:
         """What follows the gathering, for values (nodes, tokens, out_features); largest: of |f|."""
@@ -329,7 +323,6 @@ class GatherRecipe:
     def _model(self, values: torch.Tensor, largest: float) -> Stack:
         ask, front = self.ask, self.gathering
         runs = [*front.runs, *self._behind(values, largest)]
-        runs.append(Layers(idle=self.shape.layers - sum(map(len, runs))))
         return Stack.of(
             ask.design,
             runs,

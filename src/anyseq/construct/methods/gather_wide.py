@@ -15,18 +15,16 @@ import math
 from dataclasses import dataclass
 from functools import cached_property
 
-import torch
-
 from anyseq.base import UNIT_ROUNDOFF, Progress
 from anyseq.construct import needs
 from anyseq.construct.ask import Ask, Construction
 from anyseq.construct.error import ROUNDING, Term, combine
 from anyseq.construct.fused_ridges import RidgeTable, knot_unit
 from anyseq.construct.gathering import Direct, gather_directly
-from anyseq.construct.lattice import lattice, strides
+from anyseq.construct.lattice import causal
 from anyseq.construct.methods.gather import NAME
 from anyseq.construct.ridges import Ridges, distance, kernel_error
-from anyseq.construct.stages import Reading, Stage
+from anyseq.construct.stages import Reading, Stage, filled_up
 from anyseq.construct.target import Target
 from anyseq.construct.wide_layer import reach, shut, units, wide_layer
 from anyseq.errors import CannotApproximate
@@ -126,8 +124,8 @@ class WideRecipe:
     def notes(self) -> tuple[str, ...]:
         count = len(self.ridges.directions)
         return (
-            f"one wide layer: {count:,} ridges of {self.shape.hidden:,} ReLUs in all, for a depth "
-            f"of {self.shape.layers}",
+            f"one wide layer, without δ: {count:,} ridges of cosines up to degree {self.degree}, "
+            f"{self.ridges.steps:,} knots to a half-wave, {self.shape.hidden:,} ReLUs in all",
         )
 
     @property
@@ -210,25 +208,21 @@ class WideRecipe:
             heads=front.heads.count,
             head_dim=front.heads.size,
             hidden=max(sum(self._units), self.front.hidden),
-            layers=max(front.layers, ask.design.depth or 0),
+            layers=ask.layers(front.layers),
             attention_layers=front.attention_layers,
             feedforward_layers=front.feedforward_layers + 1,
             **front.kinds,
         )
 
     def build(self, target: Target, progress: Progress) -> Construction:
-        ask, per_axis = self.ask, self.degree + 1
+        ask = self.ask
         points = self.ridges.nodes().view(-1, ask.design.tokens, ask.features)
         values = target(points, progress, "evaluate f at the nodes")
-        causal = self.wanted == "causal"
-        if causal:
-            nodes = lattice(per_axis, ask.axes)
-            stride = torch.tensor(strides(per_axis, ask.axes))
-            for token in range(ask.design.tokens):
-                known = (token + 1) * ask.features
-                values[:, token] = values[nodes[:, :known] @ stride[:known], token]
+        past = self.wanted == "causal"
+        if past:
+            values = causal(values, self.degree + 1, ask.axes)
         unit = knot_unit(self._amplitude + max(ask.bound, 2.0**-960), self.degree)
-        table = RidgeTable.of(self.ridges, values, unit, ask.features * causal)
+        table = RidgeTable.of(self.ridges, values, unit, ask.features * past)
         return Construction(
             table,
             lambda: self._model(table),
@@ -244,9 +238,7 @@ class WideRecipe:
         last = "The last step of the gathering; then every token adds up its own ridges."
         stages = [Stage("gather", front - 1, before, everything)] if front > 1 else []
         stages.append(Stage("ridges", 1, last, result))
-        rest = "The design is deeper than the network needs to be."
-        idle = [Stage("idle", layers - front, rest, result)] if layers > front else []
-        return (*stages, *idle)
+        return filled_up(stages, layers, result)
 
     def _model(self, table: RidgeTable) -> Stack:
         ask, front, shape = self.ask, self.front.gathering, self.shape
@@ -260,7 +252,6 @@ class WideRecipe:
             width=shape.width,
         )
         runs = [*before, Layers(attention=last.attention, feedforward=half)]
-        runs.append(Layers(idle=shape.layers - front.layers))
         return Stack.of(
             ask.design,
             runs,

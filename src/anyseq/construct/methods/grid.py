@@ -9,14 +9,18 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import count
+from typing import Self
 
 import torch
 
 from anyseq.construct.ask import Ask
-from anyseq.construct.error import Term
+from anyseq.construct.error import Term, combine
 from anyseq.construct.gadgets import Room, narrowest_ramp, windows
+from anyseq.errors import CannotApproximate
 from anyseq.nn import Layers, StackShape
 
 
@@ -53,7 +57,10 @@ class Grid:
 
 
 class ByWindows(ABC):
-    """A network that looks keys up by windows, as many at a time as needs the fewest parameters."""
+    """A network that looks keys up by windows, as many at a time as needs the fewest parameters, or
+    as the design is deep enough for."""
+
+    ask: Ask
 
     @property
     @abstractmethod
@@ -71,7 +78,12 @@ class ByWindows(ABC):
     @cached_property
     def room(self) -> Room:
         rooms = (self.room_for(2**log_chunk) for log_chunk in range(self.keys.bit_length()))
-        return min(rooms, key=lambda room: self.shape_in(room).parameters)
+        return min(rooms, key=self._cost)
+
+    def _cost(self, room: Room) -> tuple[int, int]:
+        """Layers that the design does not have, then parameters."""
+        shape = self.shape_in(room)
+        return shape.layers - (self.ask.design.depth or shape.layers), shape.parameters
 
     @cached_property
     def shape(self) -> StackShape:
@@ -79,8 +91,25 @@ class ByWindows(ABC):
 
 
 @dataclass(frozen=True)
-class OneGrid(Grid):
+class OneGrid(Grid, ABC):
     """A grid with ramps."""
+
+    @property
+    @abstractmethod
+    def log2_keys(self) -> float:
+        """log2 of the number of keys, or more than is allowed."""
+
+    @classmethod
+    def fine_enough(cls, ask: Ask, log2_most_keys: int) -> Iterator[Self]:
+        """Grids that meet the tolerance, the coarsest first, until they have too many keys."""
+        for log_steps in count(max(1, ask.least_log_steps)):
+            grid = cls(ask, log_steps)
+            if grid.log2_keys > log2_most_keys:
+                raise CannotApproximate(
+                    f"it needs δ <= 2^-{log_steps}: over 2^{int(grid.log2_keys)} keys"
+                )
+            if combine(grid.grid_terms, ask.norm, ask.p) <= ask.tol:
+                yield grid
 
     @property
     def ramp(self) -> float:

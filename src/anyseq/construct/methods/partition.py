@@ -174,7 +174,7 @@ class PartitionRecipe:
             heads=ask.design.tokens,
             head_dim=ask.features,
             hidden=max(2 * ask.features, ask.entries),
-            layers=2,
+            layers=ask.layers(2),
             attention_layers=2,
             feedforward_layers=2,
             positions=True,
@@ -225,11 +225,13 @@ class PartitionRecipe:
             out_features=ask.out_features,
             position=position,
         )
+        halves = plain.get_buffer("halves").clone()
+        halves[1, 0] = 1  # the selector's block looks at the memory first
         squares = (centres**2).sum(1, keepdim=True)
         memory = {
-            "halves": torch.tensor([[0, 0], [1, 1]], dtype=torch.int32),
+            "halves": halves,
             "memory_key": self.inverse_width * torch.cat([2 * centres, -squares], dim=1),
-            "memory_value": values.flatten(1),
+            "memory_value": values.flatten(1).clone(),  # the look-up keeps its own
         }
         tensors = {name: tensor.detach() for name, tensor in plain.state_dict().items()}
         return MemoryStack(ask.design, shape, tensors | memory)

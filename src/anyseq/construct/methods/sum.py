@@ -201,7 +201,7 @@ class SumRecipe(Grid, ByWindows):
             heads=self.heads.count,
             head_dim=self.heads.size,
             hidden=room.hidden,
-            layers=max(wait + layers, ask.design.depth or 0),
+            layers=ask.layers(wait + layers),
             attention_layers=1,
             feedforward_layers=layers,
             positions=False,
@@ -268,7 +268,6 @@ class SumRecipe(Grid, ByWindows):
                     gate=self._bad_at + shift,
                 )
             )
-        runs.append(Layers(idle=self.shape.layers - sum(map(len, runs))))
         nothing = torch.zeros(room.width, dtype=torch.float64)
         return Stack.of(
             ask.design,

@@ -298,7 +298,7 @@ class YunRecipe:
             heads=self.heads,
             head_dim=1,
             hidden=4,
-            layers=before.layers + shifts.layers + feedforward,
+            layers=ask.layers(before.layers + shifts.layers + feedforward),
             attention_layers=before.attention + shifts.attention,
             feedforward_layers=before.feedforward + shifts.feedforward + feedforward,
             positions=self.positions and not self.gain,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from anyseq.construct.contextual import Contextual
 from anyseq.construct.contextual_sparse import SparseContextual
 from anyseq.construct.gadgets import clip_layers, erase_layers
-from anyseq.construct.stages import Reading, Stage
+from anyseq.construct.stages import Reading, Stage, filled_up
 
 if TYPE_CHECKING:
     from anyseq.construct.methods.yun import YunRecipe
@@ -50,8 +50,7 @@ def stages(recipe: YunRecipe) -> tuple[Stage, ...]:
     if not recipe.positions:
         does = "Sequences with two tokens in one cell, or a banished one, become 0."
         made.append(Stage("erase", erase_layers(recipe.width), does, shifted))
-    return (
-        *made,
+    made += [
         Stage(
             "rescale",
             1,
@@ -70,7 +69,8 @@ def stages(recipe: YunRecipe) -> tuple[Stage, ...]:
         Stage(
             "clip", clip_layers(ask.out_features), "What missed every value comes back.", outputs
         ),
-    )
+    ]
+    return filled_up(made, recipe.shape.layers, outputs)
 
 
 def _carries(offsets: tuple[int, ...]) -> str:

@@ -1,0 +1,303 @@
+"""Method "boltzmann", both forms, from its weights: one value per sequence of cells, off the ramps.
+
+The layers must be, in this order, with idle ones anywhere:
+
+    numbering     per feature, windows [k/steps, 1] and beyond: a token's number grows by the number
+                  of its cell
+    round         attention, which reads no input, brings every position a number; half of the same
+                  layer clears the inputs, and makes key = brought + shift·number, number = 0
+    windows       around keys: number = that of the window; then a layer clears the key
+    ...           further rounds
+    windows       of the last round: the output is the value of the window
+
+Off the ramps of the numbering, the number of a token is that of its cell to the bit, the inputs are
+gone with the first round, and what follows knows the numbers only. So attention, run once for every
+sequence of cells, says what happens to all inputs; feed-forward layers are read, not run. (Dense
+attention without positions knows no order: ascending sequences are enough.) The keys must lie well
+inside their windows: attention of other batches, or in another order, may round otherwise.
+
+On the ramps keys are anything, but no two windows of the last round overlap: |T| is at most the
+largest value. Tokens of different cells that end in one window are counted (`verify_lost`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from fractions import Fraction
+from itertools import chain, combinations_with_replacement
+
+import numpy as np
+import torch
+
+from anyseq.construct.claim import Claim
+from anyseq.construct.verify_cells import Weights
+from anyseq.construct.verify_keys import read_windows
+from anyseq.construct.verify_lost import cases_of, lost_pairs
+from anyseq.construct.verify_terms import Disagreement
+from anyseq.nn import Stack
+
+_BATCH = 4096
+_WORK = 1e9  # products in all runs of the whole network
+_LEAST = 64  # sequences that it is run at, if there are as many
+_MOST = 2**20  # values of f that are compared with their neighbours
+
+
+def boltzmann_network(
+    claim: Claim, network: Stack, net: Weights, table: Mapping[str, torch.Tensor]
+) -> tuple[str, dict[str, float], dict[str, torch.Tensor]]:
+    """What was seen; the measures of inputs on ramps and of inputs with lost tokens, the share of
+    lost pairs, and the reach; and what the table knows of f: a row for every sequence of cells, NaN
+    where pairs are lost, or no row if they are too many."""
+    values = table["values"].numpy()
+    sequences = all_sequences(claim, len(values))
+    read = _Network(claim, network, net)
+    groups, inside = read.follow(sequences)
+    out = read.last.values[groups][..., : claim.out_features]
+    if out.shape != values.shape or not np.array_equal(out, values):
+        raise Disagreement("windows: a value is not the table's")
+    lost = lost_pairs(groups, cases_of(sequences, claim.steps**claim.features, claim.kind))
+    if by_multisets(claim) and lost.any():
+        raise Disagreement("two tokens of different values have one window")
+    ran = _run(claim, network, sequences, values)
+    what = "multisets" if by_multisets(claim) else "sequences"
+    text = (
+        f"numbering and windows read from the weights; attention run in float64 at all "
+        f"{len(sequences):,} {what} of cells: {groups.size:,} keys, {inside:.2g} or more inside "
+        f"their windows, whose values are the table's; the whole network run at {ran:,}"
+    )
+    free = 1 - Fraction(read.ramp) * (claim.steps - 1)
+    return (
+        text,
+        {
+            "rounding": 0.0,
+            "rescale": 0.0,
+            "reach": float(np.abs(read.last.values).max()),
+            "ramp": read.ramp,
+            "ramps": float(1 - free ** (claim.tokens * claim.features)),
+            "alike": float(lost.mean()),
+            "lost": float(lost.any(1).mean()),
+        },
+        {"values": torch.from_numpy(_known(claim, np.where(lost[..., None], np.nan, values)))},
+    )
+
+
+def by_multisets(claim: Claim) -> bool:
+    """Whether the table has a row for every multiset of cells instead of every sequence."""
+    return claim.dense and not claim.positions
+
+
+def all_sequences(claim: Claim, rows: int) -> np.ndarray:
+    """(rows, n) the cells of the tokens, in the order of the table: the last token fastest; or
+    ascending ones, by the last cell, then by the last but one, and so on."""
+    cells, tokens = claim.steps**claim.features, claim.tokens
+    every = math.comb(cells + tokens - 1, tokens) if by_multisets(claim) else cells**tokens
+    if rows != every:
+        raise Disagreement(f"a table of {rows:,} rows for {every:,} sequences of cells")
+    if by_multisets(claim):
+        found = combinations_with_replacement(range(cells), tokens)
+        flat = np.fromiter(chain.from_iterable(found), dtype=np.int64, count=every * tokens)
+        ascending = flat.reshape(-1, tokens)
+        return np.asarray(ascending[np.lexsort(ascending.T)])
+    places = [cells ** (tokens - 1 - token) for token in range(tokens)]
+    return np.stack([np.arange(rows) // place % cells for place in places], axis=1)
+
+
+class _Network:
+    """What the weights say; `follow` says what becomes of sequences of cells."""
+
+    def __init__(self, claim: Claim, network: Stack, net: Weights) -> None:
+        self.claim, self.network, self.net = claim, network, net
+        self.number = max(claim.features, claim.out_features)  # the feature of a token's number
+        halves = net["halves"]
+        (self.layers,) = np.nonzero(halves[:, 0] >= 0)
+        rows = halves[self.layers, 1].tolist()
+        ends = [*rows[1:], len(net["up_bias"])]
+        if not rows or min(rows) < 0:
+            raise Disagreement("rounds: a layer of attention alone")
+        self.windows = [
+            read_windows(net, range(row + 1, end - (end in rows)))
+            for row, end in zip(rows, ends, strict=True)
+        ]
+        self.last = self.windows[-1]
+        if self.last.at <= self.number:
+            raise Disagreement("windows: they look at inputs or numbers instead of a key")
+        for found in self.windows:
+            found.check_apart()
+        self.start = self._start()
+        self.ramp = self._numbering(rows[0])
+        self.shifts = [self._listens(place, row) for place, row in enumerate(rows)]
+        for row in rows[1:]:
+            self._clears_key(row - 1)
+        self._check_features()
+
+    def _start(self) -> np.ndarray:
+        """(positions, width) what enters the first layer with x = 0."""
+        shape = self.network.shape
+        nothing = torch.zeros(1, shape.tokens, shape.in_features, dtype=torch.float64)
+        with torch.no_grad():
+            start = next(self.network.trace(nothing))[1][0].numpy().copy()
+        used = start.copy()
+        used[:, self.number + 1 : self.last.at] = 0.0  # what attention may read besides numbers
+        numbers = used[:, self.number].copy()
+        used[:, self.number] = 0.0
+        if used.any() or (numbers < 0).any() or (numbers % 1).any() or (numbers > 2.0**50).any():
+            raise Disagreement("numbering: positions do not start from whole numbers")
+        return start
+
+    def _numbering(self, rows: int) -> float:
+        """The width of the ramps."""
+        claim, each = self.claim, rows // self.claim.features
+        ends = np.arange(1, claim.steps) / claim.steps
+        ramps = []
+        for axis in range(claim.features):
+            found = read_windows(self.net, range(axis * each, (axis + 1) * each))
+            grown = np.zeros_like(found.values)
+            grown[:, self.number] = claim.steps**axis
+            if found.at != axis or not np.array_equal(found.low, ends) or (found.high < 1).any():
+                raise Disagreement("numbering: windows are not those of the cells")
+            if not np.array_equal(found.values, grown) or found.nodes != self.last.nodes:
+                raise Disagreement("numbering: it does not number the cells")
+            ramps.append(found.ramp)
+        if rows % claim.features or not max(ramps) * claim.steps < 1:
+            raise Disagreement("numbering: ramps as wide as cells")
+        return max(ramps)
+
+    def _listens(self, place: int, row: int) -> float:
+        """The shift of a round, in which attention reads no input and writes the key alone."""
+        net, inputs, key = self.net, self.claim.features, self.last.at
+        reads = [net[f"{name}_weight"][place][:, : self.number] for name in "qkv"]
+        writes = np.delete(net["o_weight"][place], key, axis=0)
+        if any(part.any() for part in reads) or writes.any():
+            raise Disagreement("rounds: attention reads inputs, or writes more than a key")
+        up, down = (np.zeros_like(net[name][row]) for name in ("up_weight", "down_weight"))
+        feature, unit = np.arange(inputs), 2 * inputs
+        for sign in (1.0, -1.0):
+            up[2 * feature + (sign < 0), feature] = sign
+            down[feature, 2 * feature + (sign < 0)] = -sign
+        shift = float(net["down_weight"][row, key, unit])
+        up[unit, self.number] = 1.0
+        down[self.number, unit], down[key, unit] = -1.0, shift
+        self._is(row, up, down)
+        return shift
+
+    def _clears_key(self, row: int) -> None:
+        up, down = (np.zeros_like(self.net[name][row]) for name in ("up_weight", "down_weight"))
+        up[:2, self.last.at], down[self.last.at, :2] = (1.0, -1.0), (-1.0, 1.0)
+        self._is(row, up, down)
+
+    def _is(self, row: int, up: np.ndarray, down: np.ndarray) -> None:
+        net = self.net
+        same = np.array_equal(net["up_weight"][row], up)
+        same = same and np.array_equal(net["down_weight"][row], down)
+        if not same or net["up_bias"][row].any() or net["down_bias"][row].any():
+            raise Disagreement(f"rounds: feed-forward layer {row} is not that of a round")
+
+    def _check_features(self) -> None:
+        """Windows of all rounds look at the key; those before the last give whole numbers."""
+        for found in self.windows:
+            into = slice(0, self.claim.out_features)
+            if found is not self.last:
+                into = slice(self.number, self.number + 1)
+                if (found.values < 0).any() or (found.values % 1).any():
+                    raise Disagreement("windows: they give no whole numbers")
+            rest = found.values.copy()
+            rest[:, into] = 0.0
+            if rest.any() or (found.at, found.nodes) != (self.last.at, self.last.nodes):
+                raise Disagreement("windows: they do not map keys to numbers, then to values")
+
+    def follow(self, sequences: np.ndarray) -> tuple[np.ndarray, float]:
+        """(S, n) the window of the last round that each token ends in, and how far inside it."""
+        bos = int(self.network.shape.bos)
+        numbers = np.pad(sequences, ((0, 0), (bos, 0))) + self.start[:, self.number]
+        inside = []
+        for layer, windows, shift in zip(self.layers, self.windows, self.shifts, strict=True):
+            keys = self._brought(int(layer), numbers) + shift * numbers
+            if windows is self.last:
+                keys = keys[:, bos:]
+            groups, depth = windows.find(keys)
+            numbers = windows.values[groups, self.number]
+            inside.append(depth)
+        return groups, min(inside)
+
+    def _brought(self, layer: int, numbers: np.ndarray) -> np.ndarray:
+        """What attention of a layer brings: (S, positions), from the numbers of all positions."""
+        attention = _attention_alone(self.network, layer)
+        state = torch.from_numpy(self.start).expand(_BATCH, -1, -1).clone()
+        found = np.empty_like(numbers)
+        for first in range(0, len(numbers), _BATCH):
+            part = torch.from_numpy(numbers[first : first + _BATCH])
+            state[: len(part), :, self.number] = part
+            with torch.no_grad():
+                after = attention(state[: len(part)])[..., self.last.at]
+            found[first : first + len(part)] = after.numpy()
+        return found
+
+
+def _attention_alone(network: Stack, layer: int) -> Stack:
+    """The attention half of a layer, on whole states with BOS in them."""
+    tensors, design = network.state_dict(), network.design
+    row = int(tensors["halves"][layer, 0])
+    turn = layer % len(design.cycle)
+    shape = replace(
+        network.shape,
+        tokens=design.size,
+        in_features=network.shape.width,
+        out_features=network.shape.width,
+        layers=turn + 1,
+        attention_layers=1,
+        feedforward_layers=0,
+        positions=False,
+        constant=False,
+        bos=False,
+    )
+    kept = {}
+    for name, size in shape.tensors().items():
+        kept[name] = tensors[name]
+        if name != "gain":  # all layers share it
+            kept[name] = tensors[name][row : row + 1] if size[0] else tensors[name][:0]
+    halves = torch.full((turn + 1, 2), -1, dtype=torch.int32)
+    halves[turn, 0] = 0
+    return Stack(design, shape, kept | {"halves": halves})
+
+
+def _run(claim: Claim, network: Stack, sequences: np.ndarray, values: np.ndarray) -> int:
+    """At how many sequences the whole network was run: all, or some, inputs anywhere in their
+    cells, in any order where the table does not know the order."""
+    most = max(_LEAST, int(_WORK / (claim.tokens * network.shape.parameters)))
+    rng = np.random.default_rng(0)
+    rows = np.arange(len(sequences))
+    if len(rows) > most:
+        rows = np.unique(rng.integers(0, len(rows), most))
+    for first in range(0, len(rows), _BATCH):
+        part = rows[first : first + _BATCH]
+        spread, wanted = sequences[part], values[part]
+        if by_multisets(claim):
+            order = rng.permuted(np.tile(np.arange(claim.tokens), (len(part), 1)), axis=1)
+            spread = np.take_along_axis(spread, order, axis=1)
+            wanted = np.take_along_axis(wanted, order[..., None], axis=1)
+        entries = spread[..., None] // claim.steps ** np.arange(claim.features) % claim.steps
+        x = (entries + 0.999 * rng.random(entries.shape)) / claim.steps
+        with torch.no_grad():
+            found = network(torch.from_numpy(x)).numpy()
+        if not np.array_equal(found, wanted):
+            apart = np.abs(found - wanted).max()
+            raise Disagreement(f"within some cells the network is off the table by {apart:.3g}")
+    return len(rows)
+
+
+def _known(claim: Claim, values: np.ndarray) -> np.ndarray:
+    """A row for every sequence, the last token fastest; none if there are too many."""
+    cells, tokens = claim.steps**claim.features, claim.tokens
+    if cells**tokens * tokens > _MOST:
+        return values[:0]
+    if not by_multisets(claim):
+        return values
+    every = np.indices((cells,) * tokens).reshape(tokens, -1).T
+    order = np.argsort(every, axis=1, kind="stable")
+    ascending = np.take_along_axis(every, order, axis=1)
+    _, row = np.unique(ascending @ cells ** np.arange(tokens), return_inverse=True)
+    out = np.empty((len(every), *values.shape[1:]))
+    np.put_along_axis(out, order[..., None], values[row], axis=1)
+    return out

@@ -1,0 +1,76 @@
+"""Results with something changed, and every hash made to fit."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from anyseq.construct import Approximation
+from anyseq.construct.certificate import Certificate
+from anyseq.construct.claim import Claim
+from anyseq.construct.error import Term, combine
+from anyseq.construct.fused import fused_from
+from anyseq.construct.verification import Verification
+from anyseq.design import Design
+from anyseq.nn import Stack
+
+
+def claim_of(result: Approximation) -> Claim:
+    assert result.certificate is not None
+    return result.certificate.claim
+
+
+def forge(
+    result: Approximation,
+    *,
+    claim: Claim | None = None,
+    design: Design | None = None,
+    weights: dict[str, torch.Tensor] | None = None,
+    look_up: dict[str, Any] | None = None,
+) -> Verification:
+    """What the second opinion says of the result with another claim, which its error says too, for
+    another design, with other weights, or with other facts and tensors of its look-up."""
+    claim, design = claim or claim_of(result), design or result.design
+    terms = [Term(name, value, on, "") for name, on, value in claim.terms]
+    error = replace(
+        result.error,
+        norm=claim.norm,
+        p=claim.p,
+        terms=tuple(terms),
+        upper=claim.upper,
+        exceptional=claim.exceptional,
+    )
+    model = Stack(design, result.size, result.model.state_dict() | (weights or {}))
+    fused = result.fused.facts() | result.fused.tensors() | (look_up or {})
+    other = replace(
+        result,
+        facts=replace(result.facts, design=design),
+        error=error,
+        fused=fused_from(fused, {}),
+        _make_model=lambda: model,
+        _model=model,
+        _fingerprint=model.fingerprint(),
+        _certificate=None,
+    )
+    return Certificate.of(claim, other).verify()
+
+
+def with_terms(claim: Claim, **factors: float) -> Claim:
+    """The claim with some terms multiplied, those by 0 left out, and `upper` made to fit."""
+    terms = [
+        Term(name, value * factors.get(name, 1.0), on, "")
+        for name, on, value in claim.terms
+        if factors.get(name, 1.0)
+    ]
+    return replace(
+        claim,
+        terms=tuple((term.name, term.on, term.value) for term in terms),
+        upper=combine(terms, claim.norm, claim.p),
+    )
+
+
+def failed(verification: Verification) -> dict[str, str]:
+    """The checks that fail, and why."""
+    return {check.name: check.why for check in verification.checks if check.passed is False}

@@ -1,0 +1,108 @@
+"""Windows are read as they were made, and pairs that share one are counted."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from anyseq.construct.gadgets import Room, windows
+from anyseq.construct.verify_keys import Windows, read_windows
+from anyseq.construct.verify_lost import cases_of, lost_pairs
+from anyseq.construct.verify_terms import Disagreement
+from construct.networks import run
+
+ROOM = Room(width=6, hidden=7, nodes_at=3, chunk=3)
+
+
+def made(count: int, seed: int) -> tuple[dict[str, np.ndarray], Windows, torch.Tensor]:
+    """The weights of some windows of feature 1, what is read from them, and what they make of
+    numbers anywhere and at their ends."""
+    rng = torch.Generator().manual_seed(seed)
+    low = torch.randperm(2 * count, generator=rng)[:count].double()
+    high = low + torch.rand(count, generator=rng, dtype=torch.float64) / 4
+    values = torch.randn(count, 1, generator=rng, dtype=torch.float64)
+    layers = windows(low, high, values, slope=8.0, at=1, into=0, room=ROOM)
+    feedforward = layers.feedforward
+    assert feedforward is not None
+    net = {name: tensor.numpy() for name, tensor in vars(feedforward).items()}
+    t = torch.cat([2 * count * torch.rand(50, generator=rng, dtype=torch.float64), low, high])
+    state = torch.zeros(len(t), ROOM.width, dtype=torch.float64)
+    state[:, 1] = t
+    return net, read_windows(net, range(len(feedforward.up_bias))), run(layers, state)
+
+
+@given(st.integers(1, 8), st.integers(0, 1000))
+def test_what_is_read_is_what_is_computed(count: int, seed: int) -> None:
+    _, found, after = made(count, seed)
+    found.check_apart()
+    assert (found.at, found.nodes, found.ramp) == (1, 3, 1 / 8)
+    t, out = after[:, 1].numpy(), after[:, 0].numpy()
+    inside = (found.low <= t[:, None]) & (t[:, None] <= found.high)
+    beyond = np.maximum(found.low - t[:, None], t[:, None] - found.high) >= found.ramp
+    assert np.array_equal(out[inside.any(1)], (inside @ found.values[:, 0])[inside.any(1)])
+    assert not out[beyond.all(1)].any()
+    assert np.abs(out).max() <= np.abs(found.values).max()
+
+
+def test_keys_are_found_where_they_are_safe() -> None:
+    values = np.zeros((2, 6))
+    found = Windows(1, 3, 0.25, np.array([4.0, 0.0]), np.array([5.0, 1.0]), values)
+    place, inside = found.find(np.array([[0.5, 4.25]]))
+    assert place.tolist() == [[1, 0]]
+    assert inside == 0.25
+    for key in (-1.0, 0.1, 1.0, 2.0, 4.95, 9.0, float("nan")):
+        with pytest.raises(Disagreement, match="safely inside"):
+            found.find(np.array([[0.5, key]]))
+    with pytest.raises(Disagreement, match="overlap"):
+        Windows(1, 3, 2.0, found.low, found.high, values).check_apart()
+
+
+@pytest.mark.parametrize("tensor", ["up_weight", "down_weight", "down_bias"])
+def test_nothing_else_may_be_in_windows(tensor: str) -> None:
+    net, _, _ = made(4, 0)
+    for place in np.ndindex(net[tensor].shape):
+        wrong = {name: part.copy() for name, part in net.items()}
+        wrong[tensor][place] += 0.5
+        layer, feature, unit = (*place, 0)[:3]
+        used = unit < (3 if layer < 2 else 1)
+        if not (tensor == "down_weight" and layer % 2 and feature in (0, 2) and used):
+            with pytest.raises(Disagreement):  # it is not only another value
+                read_windows(wrong, range(4))
+
+
+def brute_force(groups: np.ndarray, cases: np.ndarray) -> int:
+    """The fewest pairs that can be lost."""
+    lost = 0
+    for group in np.unique(groups):
+        _, counts = np.unique(cases[groups == group], return_counts=True)
+        lost += int(counts.sum() - counts.max())
+    return lost
+
+
+@given(st.integers(0, 10**6), st.sampled_from(["all", "causal", "equivariant"]))
+def test_no_fewer_pairs_can_be_lost(seed: int, kind: str) -> None:
+    sequences = np.indices((3, 3)).reshape(2, -1).T
+    cases = cases_of(sequences, 3, kind)
+    groups = np.random.default_rng(seed).integers(0, 6, cases.shape)
+    lost = lost_pairs(groups, cases)
+    assert lost.sum() == brute_force(groups, cases)
+    for group in np.unique(groups):  # one case is served
+        assert len(np.unique(cases[(groups == group) & ~lost])) == 1
+
+
+def test_cases_are_what_functions_of_a_kind_depend_on() -> None:
+    sequences = np.array([[0, 0, 1], [0, 1, 0], [0, 1, 1], [1, 0, 0]])
+    every = cases_of(sequences, 2, "all")
+    assert len(np.unique(every)) == 12
+    causal = cases_of(sequences, 2, "causal")
+    assert len(set(causal[:3, 0])) == 1  # the first token is cell 0
+    assert causal[1, 1] == causal[2, 1] != causal[0, 1]
+    assert len(np.unique(causal)) == 2 + 3 + 4
+    even = cases_of(sequences, 2, "equivariant")
+    assert even[0].tolist() == [even[3, 1], even[3, 2], even[3, 0]]
+    assert len(np.unique(even)) == 4
+    with pytest.raises(Disagreement, match="kind 'any'"):
+        cases_of(sequences, 2, "any")
