@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import fcntl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from filelock import FileLock, Timeout
 
 from anyseq.errors import FileProblem
 
@@ -16,19 +17,17 @@ def locked(folder: Path, *, wait: bool) -> Iterator[None]:
 
     The lock is the kernel's, on an empty file: it ends with its process, however that ends.
     """
-    file = folder / ".lock"
+    lock = FileLock(folder / ".lock", blocking=wait)
     try:
-        stream = file.open("a")
+        lock.acquire()
+    except Timeout as problem:
+        raise FileProblem(
+            f"{str(folder)!r}: another process is running this; wait for it, or choose another "
+            "--out"
+        ) from problem
     except OSError as problem:
-        raise FileProblem(f"{str(file)!r} cannot be written: {problem}") from problem
-    with stream:
-        try:
-            fcntl.flock(stream, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as problem:
-            raise FileProblem(
-                f"{str(folder)!r}: another process is running this; wait for it, or choose another "
-                "--out"
-            ) from problem
-        except OSError as problem:
-            raise FileProblem(f"{str(file)!r} cannot be locked: {problem}") from problem
+        raise FileProblem(f"{str(folder)!r} cannot be locked: {problem}") from problem
+    try:
         yield
+    finally:
+        lock.release()

@@ -70,6 +70,8 @@ def reproduce(
                 processes.wait_for_everyone()
             if stop():
                 raise KeyboardInterrupt(f"stopped after {cell.setting}; the same command goes on")
+    if processes.is_main_process:
+        write_results(out)  # the last run's may have been killed while it was writing this
     return next(table for table in tables(out) if (table.experiment, table.scale) == (name, scale))
 
 
