@@ -1,11 +1,11 @@
 """A second opinion on a constructed network, from the network and the claim alone.
 
-This file and the other verify_*.py share no code with the methods. They read the weights, show what
+This file and the other verify_*.py read the weights without any code of the methods, show what
 function those compute, derive the error of that function again and compare it with the claim. What
-cannot be read is run: attention at every sequence of cells, off whose ramps that is all there is,
-or, where there are too many or no cells, at some inputs, and then the check says that it was
-sampled. The look-up, which comes from the methods, is run beside the network at some inputs,
-whatever the method. What is not looked at is said to be skipped.
+cannot be read is run. Off the ramps all inputs in a cell are alike, so what is run at every
+sequence of cells is as good as read; what is run at some inputs only is said to be sampled. The
+look-up, which is the methods' own, is run beside the network at some inputs, whatever the method.
+What is not looked at is said to be skipped.
 """
 
 from __future__ import annotations
@@ -95,9 +95,9 @@ class _Looks:
             return {"network": self.rounds}
         if method in ("sum", "partition"):
             return {"network": self.blends}
-        return {"network": self.nothing}
+        return {"network": self.no_opinion}
 
-    def nothing(self) -> str:
+    def no_opinion(self) -> str:
         raise Disagreement(f'there is no second opinion on method "{self.claim.method}"')
 
     def layers(self) -> str:
