@@ -1,4 +1,4 @@
-"""Results with something changed, and every hash made to fit."""
+"""Results with something changed, every hash made to fit, and what the second opinion says."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from anyseq.construct.claim import Claim
 from anyseq.construct.error import Term, combine
 from anyseq.construct.fused import fused_from
 from anyseq.construct.verification import Verification
+from anyseq.construct.verify import verify
 from anyseq.design import Design
 from anyseq.nn import Stack
 
@@ -20,6 +21,33 @@ from anyseq.nn import Stack
 def claim_of(result: Approximation) -> Claim:
     assert result.certificate is not None
     return result.certificate.claim
+
+
+def network_with(
+    result: Approximation, weights: dict[str, torch.Tensor], design: Design | None = None
+) -> Stack:
+    tensors = result.model.state_dict() | weights
+    return type(result.model)(design or result.design, result.size, tensors)
+
+
+def is_felt(result: Approximation, weights: dict[str, torch.Tensor], x: torch.Tensor) -> bool:
+    """Whether the network computes something else at some x."""
+    with torch.no_grad():
+        other = network_with(result, weights)
+        return not float((other(x) - result.model(x)).abs().max()) <= 1e-7
+
+
+def look_again(result: Approximation, **changed: Any) -> Verification:
+    """What reading says of other weights, another claim, or a table and an order that need not be
+    those of any look-up; so there is no look at that."""
+    found = verify(
+        changed.get("claim", claim_of(result)),
+        network=network_with(result, changed.get("weights", {})),
+        table=result.fused.tensors() | changed.get("table", {}),
+        look_up=result.fused,
+        order=changed.get("order", getattr(result.fused, "offsets", None)),
+    )
+    return Verification(tuple(check for check in found.checks if check.name != "look-up"))
 
 
 def forge(
@@ -30,7 +58,7 @@ def forge(
     weights: dict[str, torch.Tensor] | None = None,
     look_up: dict[str, Any] | None = None,
 ) -> Verification:
-    """What the second opinion says of the result with another claim, which its error says too, for
+    """What the certificate of the result says with another claim, which its error says too, for
     another design, with other weights, or with other facts and tensors of its look-up."""
     claim, design = claim or claim_of(result), design or result.design
     terms = [Term(name, value, on, "") for name, on, value in claim.terms]
@@ -42,7 +70,7 @@ def forge(
         upper=claim.upper,
         exceptional=claim.exceptional,
     )
-    model = Stack(design, result.size, result.model.state_dict() | (weights or {}))
+    model = network_with(result, weights or {}, design)
     fused = result.fused.facts() | result.fused.tensors() | (look_up or {})
     other = replace(
         result,
@@ -74,3 +102,7 @@ def with_terms(claim: Claim, **factors: float) -> Claim:
 def failed(verification: Verification) -> dict[str, str]:
     """The checks that fail, and why."""
     return {check.name: check.why for check in verification.checks if check.passed is False}
+
+
+def texts(verification: Verification) -> dict[str, str]:
+    return {check.name: check.why for check in verification.checks}

@@ -21,10 +21,9 @@ from anyseq.construct.functions import FUNCTIONS
 from anyseq.construct.fused import CellTable
 from anyseq.construct.verification import Verification
 from anyseq.errors import CannotApproximate, FileProblem
-from construct import opinions
-from construct.folders import bind, tamper
-from construct.forgery import forge
-from construct.opinions import failed, is_felt, texts
+from construct import forgery
+from construct.folders import tamper
+from construct.forgery import claim_of, failed, forge, is_felt, texts
 
 
 def build(
@@ -94,7 +93,7 @@ def certificate(name: str) -> Certificate:
 
 
 def look_again(name: str, **changed: Any) -> Verification:
-    return opinions.look_again(RESULTS[name], **changed)
+    return forgery.look_again(RESULTS[name], **changed)
 
 
 @pytest.mark.parametrize("name", RESULTS)
@@ -286,7 +285,7 @@ def test_cells_claim_nothing_in_sup_norm(name: str) -> None:
     claim = certificate(name).claim
     most = max(value for _, _, value in claim.terms)
     found = look_again(name, claim=replace(claim, norm="sup", upper=most))
-    assert failed(found) == {"error"}
+    assert failed(found).keys() == {"error"}
 
 
 def test_constants_that_the_values_contradict_are_found() -> None:
@@ -371,7 +370,7 @@ def test_a_look_up_that_covers_nothing_is_not_looked_at() -> None:
 @pytest.mark.parametrize("wrong", [{"ramp": 0.0}, {"end": 0.5}], ids=str)
 def test_a_look_up_of_other_ramps_is_found(name: str, wrong: dict[str, float]) -> None:
     """Where it claims to speak, network and look-up are not the same."""
-    assert failed(forge(RESULTS[name], look_up=wrong)) == {"look-up"}
+    assert failed(forge(RESULTS[name], look_up=wrong)).keys() == {"look-up"}
 
 
 def test_a_folder_without_the_hash_of_its_facts_is_refused(tmp_path: Path) -> None:
@@ -409,30 +408,21 @@ ALL = {
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_another_exceptional_measure_is_found_with_every_hash(name: str, tmp_path: Path) -> None:
-    """Told in the file as in the certificate, and every hash made to fit."""
+def test_another_exceptional_measure_is_found_with_every_hash(name: str) -> None:
+    """Told in the error as in the certificate, and every hash made to fit."""
     result = ALL[name]
-    result.save(tmp_path / "r")
-    measure = result.error.exceptional
+    claim, measure = claim_of(result), result.error.exceptional
     for value in [measure * 0.99, measure * 1.01] if measure else [1e-15, 0.5]:
-        tamper(tmp_path / "r", ("error", "exceptional"), value)
-        tamper(tmp_path / "r", ("certificate", "claim", "exceptional"), value)
-        bind(tmp_path / "r")
-        held = aq.load(tmp_path / "r").certificate
-        assert held is not None
-        assert failed(held.verify()) == {"measure"}
+        forged = forge(result, claim=replace(claim, exceptional=value))
+        assert failed(forged).keys() == {"measure"}
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_another_depth_is_found_with_every_hash(name: str, tmp_path: Path) -> None:
+def test_another_depth_is_found_with_every_hash(name: str) -> None:
     result = ALL[name]
-    result.save(tmp_path / "r")
     for depth in (result.size.layers + 1, result.size.layers - 1):
-        tamper(tmp_path / "r", ("design", "depth"), depth)
-        bind(tmp_path / "r")
-        held = aq.load(tmp_path / "r").certificate
-        assert held is not None
-        assert "layers" in failed(held.verify())
+        forged = forge(result, design=replace(result.design, depth=depth))
+        assert "layers" in failed(forged)
 
 
 def test_swapped_tensors_are_found(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -72,13 +73,19 @@ class Certificate:
             network=self.result.model,
             table=self.result.fused.tensors(),
             look_up=self.result.fused,
-            facts=_facts(self.result),
             order=getattr(self.result.fused, "offsets", None),
-            weights_sha256=self.weights_sha256,
-            table_sha256=self.table_sha256,
-            facts_sha256=self.facts_sha256,
         )
-        return Verification((self._same_report(), *checked.checks))
+        return Verification((self._same_report(), *self._same_hashes(), *checked.checks))
+
+    def _same_hashes(self) -> Iterator[Check]:
+        """Tensors and facts are those that were certified."""
+        now = Certificate.of(self.claim, self.result).to_dict()
+        for name in ("weights", "table", "facts"):
+            found, recorded = now[f"{name}_sha256"], getattr(self, f"{name}_sha256")
+            why = f"SHA-256 {found[:12]}..."
+            if found != recorded:
+                why += f", the certificate speaks of {recorded[:12]}..."
+            yield Check(name, found == recorded, why)
 
     def _same_report(self) -> Check:
         """What `result` says of itself is what the certificate claims."""

@@ -1,25 +1,25 @@
 """A second opinion on a constructed network, from the network and the claim alone.
 
-What is read shares no code with the methods: this file and the other verify_*.py read the weights,
-show what function those compute, derive the error of that function again and compare it with the
-claim. What cannot be read is run at some inputs, and the check says that it was sampled; what is
-not looked at is said to be skipped. The look-up, which the methods share, is run beside the network
-at some inputs, whatever the method.
+This file and the other verify_*.py read the weights without any code of the methods, show what
+function those compute, derive the error of that function again and compare it with the claim. What
+cannot be read is run. Off the ramps all inputs in a cell are alike, so what is run at every
+sequence of cells is as good as read; what is run at some inputs only is said to be sampled. The
+look-up, which is the methods' own, is run beside the network at some inputs, whatever the method.
+What is not looked at is said to be skipped.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from functools import partial
 
 import torch
 
-from anyseq.base import json_sha256
 from anyseq.construct.claim import Claim
 from anyseq.construct.fused import Fused
 from anyseq.construct.needs import plain_attention
-from anyseq.construct.verification import Check, Tensors, Verification, digest
+from anyseq.construct.verification import Check, Tensors, Verification
 from anyseq.construct.verify_balls import Mean, balls_agree, random_inputs
 from anyseq.construct.verify_boltzmann import boltzmann_network
 from anyseq.construct.verify_cells import cells_network
@@ -43,38 +43,16 @@ def verify(
     network: Stack,
     table: Tensors,
     look_up: Fused,
-    facts: Mapping[str, Any],
     order: Sequence[int] | None,
-    weights_sha256: str,
-    table_sha256: str,
-    facts_sha256: str,
 ) -> Verification:
-    """Look at the tensors, the network, its error, and at some inputs in ball arithmetic.
+    """Look at the network, its look-up, its error, and at some inputs in ball arithmetic.
 
-    look_up: what `table` belongs to. facts: what else than tensors the result consists of.
+    look_up: what `table` belongs to.
     order: what the look-up of "yun" thinks positions add to the tokens; None for other methods.
     """
     looks = _Looks(claim, network, table)
-    looks.at("weights", lambda: _same(digest(network.state_dict()), weights_sha256))
-    looks.at("table", lambda: _same(digest(table), table_sha256))
-    looks.at("facts", lambda: _same(json_sha256(facts), facts_sha256))
     looks.at("layers", looks.layers)
-    if claim.method == "gather" and "knots" in table:
-        good = looks.at("front", looks.states) and looks.at("network", looks.ridges)
-    elif claim.method == "gather":
-        good = looks.at("front", looks.front) and looks.at("network", looks.interpolates)
-    elif claim.method == "yun":
-        places = "" if claim.dense else "places"
-        good = (not places or looks.at(places, lambda: places_run(claim, network, order))) and (
-            looks.at("network", lambda: looks.cells(order))
-        )
-    elif claim.method == "boltzmann":
-        good = looks.at("network", looks.rounds)
-    elif claim.method in ("sum", "partition"):
-        good = looks.at("network", looks.blends)
-    else:
-        why = f'there is no second opinion on method "{claim.method}"'
-        return Verification((*looks.checks, Check("network", False, why)))
+    good = all(looks.at(name, look) for name, look in looks.at_network(order).items())
     looks.at("look-up", lambda: looks.tried(look_up))
     if good:
         looks.at("error", looks.error)
@@ -94,12 +72,33 @@ class _Looks:
         self._gathered: tuple[Grid, Front] | None = None
         self._states: States | None = None
         self._mean: Mean | None = None
-        self._known: Tensors | None = None  # of f, where a table holds more than that
+        self._known: Tensors = {}  # of f, where the table itself does not say it
 
     def at(self, name: str, look: Callable[[], str]) -> bool:
         """Whether the look found nothing wrong."""
         self.checks.append(_check(name, look))
         return self.checks[-1].passed is not False
+
+    def at_network(self, order: Sequence[int] | None) -> dict[str, Callable[[], str]]:
+        """The looks that say together what the network computes; one that fails is the last."""
+        method = self.claim.method
+        if method == "gather" and "knots" in self.table:
+            return {"front": self.states, "network": self.ridges}
+        if method == "gather":
+            return {"front": self.front, "network": self.interpolates}
+        if method == "yun" and self.claim.dense:
+            return {"network": partial(self.cells, order)}
+        if method == "yun":
+            places = partial(places_run, self.claim, self.network, order)
+            return {"places": places, "network": self.runs}
+        if method == "boltzmann":
+            return {"network": self.rounds}
+        if method in ("sum", "partition"):
+            return {"network": self.blends}
+        return {"network": self.no_opinion}
+
+    def no_opinion(self) -> str:
+        raise Disagreement(f'there is no second opinion on method "{self.claim.method}"')
 
     def layers(self) -> str:
         """Idle layers compute nothing, but they are counted."""
@@ -131,12 +130,6 @@ class _Looks:
             f"{apart:.2g}"
         )
 
-    def rounds(self) -> str:
-        text, self.measured, self._known = boltzmann_network(
-            self.claim, self.network, self.net, self.table
-        )
-        return text
-
     def front(self) -> str:
         claim, network, net = self.claim, self.network, self.net
         boxes = self.table["boxes"].numpy() if self._adaptive else None
@@ -163,10 +156,26 @@ class _Looks:
         text, self.measured = ridges_network(self.claim, self.net, self.table, self._states)
         return text
 
+    def cells(self, order: Sequence[int] | None) -> str:
+        text, self.measured = cells_network(self.claim, self.net, self.table)
+        places = [token * self.claim.positions for token in range(self.claim.tokens)]
+        if list(order or ()) != places:
+            raise Disagreement(f"the look-up takes the tokens to start from {order}")
+        return text
+
+    def runs(self) -> str:
+        text, self.measured = cells_run(self.claim, self.network, self.net, self.table)
+        return text
+
+    def rounds(self) -> str:
+        text, self.measured, self._known = boltzmann_network(
+            self.claim, self.network, self.net, self.table
+        )
+        return text
+
     def blends(self) -> str:
         look = sum_network if self.claim.method == "sum" else partition_network
-        found = look(self.claim, self.network, self.net, self.table)
-        text, self.measured, self._mean = found
+        text, self.measured, self._mean = look(self.claim, self.network, self.net, self.table)
         return text
 
     @property
@@ -175,8 +184,7 @@ class _Looks:
         return "boxes" in self.table
 
     def error(self) -> str:
-        claim, measured = self.claim, self.measured
-        table = self.table if self._known is None else self._known
+        claim, table, measured = self.claim, {**self.table, **self._known}, self.measured
         if self._adaptive:
             interpolation = boxes_error(claim, table, measured["rounding"])
             measured = measured | {"interpolation": interpolation}
@@ -184,24 +192,10 @@ class _Looks:
             measured = measured | ridges_error(claim, table, measured)
         return terms_hold(claim, table, measured)
 
-    def cells(self, order: Sequence[int] | None) -> str:
-        if self.claim.dense:
-            text, self.measured = cells_network(self.claim, self.net, self.table)
-            places = [token * self.claim.positions for token in range(self.claim.tokens)]
-            if list(order or ()) != places:
-                raise Disagreement(f"the look-up takes the tokens to start from {order}")
-        else:
-            text, self.measured = cells_run(self.claim, self.network, self.net, self.table)
-        return text
-
     def balls(self) -> str:
         if self._states is not None:
             raise Skipped("balls do not run through one wide layer")
-        design = self.network.design
-        dense = self.claim.dense and "constant" not in self.net
-        if self.claim.method == "boltzmann":  # which sees BOS as it sees tokens
-            dense = plain_attention(replace(design, bos=False))
-        if not dense:
+        if not plain_attention(replace(self.network.design, bos=False)):  # BOS is one more token
             raise Skipped("balls run only through dense softmax attention with nothing inside it")
         size = self.network.shape.head_dim
         return balls_agree(self.claim, self.net, self.table, self.measured, size, self._mean)
@@ -218,9 +212,3 @@ def _check(name: str, look: Callable[[], str]) -> Check:
     except (LookupError, ValueError, ArithmeticError, TypeError, RuntimeError) as problem:
         why = f"tensors and claim do not fit together: {type(problem).__name__}: {problem}"
         return Check(name, False, why)
-
-
-def _same(found: str, recorded: str) -> str:
-    if found != recorded:
-        raise Disagreement(f"SHA-256 {found[:12]}..., the certificate speaks of {recorded[:12]}...")
-    return f"SHA-256 {found[:12]}..."

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from math import comb
 from typing import Any, Protocol
 
 import numpy as np
@@ -20,6 +19,7 @@ import torch
 from anyseq.construct.claim import Claim
 from anyseq.construct.verify_boltzmann import by_multisets
 from anyseq.construct.verify_hats import exact_hats
+from anyseq.construct.verify_multisets import outputs_at
 from anyseq.construct.verify_terms import Disagreement, Skipped
 
 _BITS = 300
@@ -283,10 +283,8 @@ def _look_up(
         return [list(outputs) for outputs in exact]
     cells = np.array(corner).reshape(x.shape) @ [claim.steps**k for k in range(claim.features)]
     if by_multisets(claim) and claim.method == "boltzmann":
-        # before a multiset come those whose largest cells are less, from the last one on
-        order_of = np.argsort(cells, kind="stable")
-        row = sum(comb(int(cells[at]) + place, place + 1) for place, at in enumerate(order_of))
-        return [values[row, place].tolist() for place in np.argsort(order_of)]
+        found = outputs_at(values.numpy(), cells[None], claim.steps**claim.features)
+        return [list(outputs) for outputs in found[0]]
     ordered = claim.positions or claim.method == "boltzmann"
     order_of = np.arange(len(cells)) if ordered else np.argsort(cells, kind="stable")
     number = 0

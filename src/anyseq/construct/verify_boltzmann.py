@@ -26,16 +26,16 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
-from itertools import chain, combinations_with_replacement
 
 import numpy as np
 import torch
 
 from anyseq.construct.claim import Claim
-from anyseq.construct.verify_cells import Weights
-from anyseq.construct.verify_keys import read_windows
+from anyseq.construct.verify_front import Weights
 from anyseq.construct.verify_lost import cases_of, lost_pairs
+from anyseq.construct.verify_multisets import all_multisets, outputs_at
 from anyseq.construct.verify_terms import Disagreement
+from anyseq.construct.verify_windows import FeedForwardReader, Windows
 from anyseq.nn import Stack
 
 _BATCH = 4096
@@ -48,14 +48,14 @@ def boltzmann_network(
     claim: Claim, network: Stack, net: Weights, table: Mapping[str, torch.Tensor]
 ) -> tuple[str, dict[str, float], dict[str, torch.Tensor]]:
     """What was seen; the measures of inputs on ramps and of inputs with lost tokens, the share of
-    lost pairs, and the reach; and what the table knows of f: a row for every sequence of cells, NaN
+    lost pairs, and the reach; and what is "known" of f: a row for every sequence of cells, NaN
     where pairs are lost, or no row if they are too many."""
     values = table["values"].numpy()
     sequences = all_sequences(claim, len(values))
     read = _Network(claim, network, net)
     groups, inside = read.follow(sequences)
-    out = read.last.values[groups][..., : claim.out_features]
-    if out.shape != values.shape or not np.array_equal(out, values):
+    _, _, last = read.rounds[-1]
+    if not np.array_equal(last.values[groups], values):
         raise Disagreement("windows: a value is not the table's")
     lost = lost_pairs(groups, cases_of(sequences, claim.steps**claim.features, claim.kind))
     if by_multisets(claim) and lost.any():
@@ -73,13 +73,13 @@ def boltzmann_network(
         {
             "rounding": 0.0,
             "rescale": 0.0,
-            "reach": float(np.abs(read.last.values).max()),
+            "reach": float(np.abs(last.values).max()),
             "ramp": read.ramp,
             "ramps": float(1 - free ** (claim.tokens * claim.features)),
             "alike": float(lost.mean()),
             "lost": float(lost.any(1).mean()),
         },
-        {"values": torch.from_numpy(_known(claim, np.where(lost[..., None], np.nan, values)))},
+        {"known": torch.from_numpy(_known(claim, np.where(lost[..., None], np.nan, values)))},
     )
 
 
@@ -89,48 +89,40 @@ def by_multisets(claim: Claim) -> bool:
 
 
 def all_sequences(claim: Claim, rows: int) -> np.ndarray:
-    """(rows, n) the cells of the tokens, in the order of the table: the last token fastest; or
-    ascending ones, by the last cell, then by the last but one, and so on."""
+    """(rows, n) the cells of the tokens, in the order of the table: the last token fastest, or that
+    of multisets."""
     cells, tokens = claim.steps**claim.features, claim.tokens
     every = math.comb(cells + tokens - 1, tokens) if by_multisets(claim) else cells**tokens
     if rows != every:
         raise Disagreement(f"a table of {rows:,} rows for {every:,} sequences of cells")
     if by_multisets(claim):
-        found = combinations_with_replacement(range(cells), tokens)
-        flat = np.fromiter(chain.from_iterable(found), dtype=np.int64, count=every * tokens)
-        ascending = flat.reshape(-1, tokens)
-        return np.asarray(ascending[np.lexsort(ascending.T)])
+        return all_multisets(cells, tokens)
     places = [cells ** (tokens - 1 - token) for token in range(tokens)]
     return np.stack([np.arange(rows) // place % cells for place in places], axis=1)
 
 
 class _Network:
-    """What the weights say; `follow` says what becomes of sequences of cells."""
+    """What the weights say; `follow` says what becomes of sequences of cells.
+
+    Features: input and output | number | what else attention may read | key | of windows.
+    """
 
     def __init__(self, claim: Claim, network: Stack, net: Weights) -> None:
         self.claim, self.network, self.net = claim, network, net
-        self.number = max(claim.features, claim.out_features)  # the feature of a token's number
-        halves = net["halves"]
-        (self.layers,) = np.nonzero(halves[:, 0] >= 0)
-        rows = halves[self.layers, 1].tolist()
-        ends = [*rows[1:], len(net["up_bias"])]
+        self.number = max(claim.features, claim.out_features)
+        self.key = self.number + 1 + int(network.shape.constant)
+        self.reader = FeedForwardReader(net, self.key + 1)
+        layers = np.nonzero(net["halves"][:, 0] >= 0)[0].tolist()
+        rows = net["halves"][layers, 1].tolist()
         if not rows or min(rows) < 0:
             raise Disagreement("rounds: a layer of attention alone")
-        self.windows = [
-            read_windows(net, range(row + 1, end - (end in rows)))
-            for row, end in zip(rows, ends, strict=True)
-        ]
-        self.last = self.windows[-1]
-        if self.last.at <= self.number:
-            raise Disagreement("windows: they look at inputs or numbers instead of a key")
-        for found in self.windows:
-            found.check_apart()
         self.start = self._start()
         self.ramp = self._numbering(rows[0])
-        self.shifts = [self._listens(place, row) for place, row in enumerate(rows)]
-        for row in rows[1:]:
-            self._clears_key(row - 1)
-        self._check_features()
+        ends = [*rows[1:], len(net["up_bias"])]
+        self.rounds = [
+            (layer, *self._round(place, end))
+            for place, (layer, end) in enumerate(zip(layers, ends, strict=True))
+        ]
 
     def _start(self) -> np.ndarray:
         """(positions, width) what enters the first layer with x = 0."""
@@ -139,85 +131,78 @@ class _Network:
         with torch.no_grad():
             start = next(self.network.trace(nothing))[1][0].numpy().copy()
         used = start.copy()
-        used[:, self.number + 1 : self.last.at] = 0.0  # what attention may read besides numbers
+        used[:, self.number + 1 : self.key] = 0.0  # what attention may read besides numbers
         numbers = used[:, self.number].copy()
         used[:, self.number] = 0.0
         if used.any() or (numbers < 0).any() or (numbers % 1).any() or (numbers > 2.0**50).any():
             raise Disagreement("numbering: positions do not start from whole numbers")
         return start
 
-    def _numbering(self, rows: int) -> float:
+    def _numbering(self, end: int) -> float:
         """The width of the ramps."""
-        claim, each = self.claim, rows // self.claim.features
-        ends = np.arange(1, claim.steps) / claim.steps
-        ramps = []
+        claim, ramps = self.claim, []
         for axis in range(claim.features):
-            found = read_windows(self.net, range(axis * each, (axis + 1) * each))
-            grown = np.zeros_like(found.values)
-            grown[:, self.number] = claim.steps**axis
-            if found.at != axis or not np.array_equal(found.low, ends) or (found.high < 1).any():
+            found = self.reader.windows(claim.steps - 1, "numbering", at=axis, into=self.number)
+            ends = np.arange(1, claim.steps) / claim.steps
+            if not np.array_equal(found.low, ends) or (found.high < 1).any():
                 raise Disagreement("numbering: windows are not those of the cells")
-            if not np.array_equal(found.values, grown) or found.nodes != self.last.nodes:
+            if (found.values != claim.steps**axis).any():
                 raise Disagreement("numbering: it does not number the cells")
             ramps.append(found.ramp)
-        if rows % claim.features or not max(ramps) * claim.steps < 1:
+        if not max(ramps) * claim.steps < 1:
             raise Disagreement("numbering: ramps as wide as cells")
+        self._check_end(end, "numbering")
         return max(ramps)
 
-    def _listens(self, place: int, row: int) -> float:
+    def _round(self, place: int, end: int) -> tuple[float, Windows]:
+        """Its shift, and its windows: of values in the last round, before of whole numbers, and
+        then the key is cleared."""
+        shift, last = self._listens(place), end == len(self.net["up_bias"])
+        inner = self.net["down_weight"][self.reader.row : end - (not last) : 2]
+        found = self.reader.windows(
+            int(np.count_nonzero(inner)) // 2,  # a window has two of these weights
+            "windows",
+            at=self.key,
+            into=0 if last else self.number,
+            outputs=self.claim.out_features if last else 1,
+        )
+        found.check_apart()
+        if not last:
+            if (found.values < 0).any() or (found.values % 1).any():
+                raise Disagreement("windows: they give no whole numbers")
+            self.reader.expect(self.reader.clearing(self.key, 1), "rounds")
+        self._check_end(end, "windows")
+        return shift, found
+
+    def _check_end(self, end: int, what: str) -> None:
+        if self.reader.row != end:
+            raise Disagreement(f"{what}: up to feed-forward layer {self.reader.row}, not {end}")
+
+    def _listens(self, place: int) -> float:
         """The shift of a round, in which attention reads no input and writes the key alone."""
-        net, inputs, key = self.net, self.claim.features, self.last.at
+        net, inputs = self.net, self.claim.features
         reads = [net[f"{name}_weight"][place][:, : self.number] for name in "qkv"]
-        writes = np.delete(net["o_weight"][place], key, axis=0)
+        writes = np.delete(net["o_weight"][place], self.key, axis=0)
         if any(part.any() for part in reads) or writes.any():
             raise Disagreement("rounds: attention reads inputs, or writes more than a key")
-        up, down = (np.zeros_like(net[name][row]) for name in ("up_weight", "down_weight"))
-        feature, unit = np.arange(inputs), 2 * inputs
-        for sign in (1.0, -1.0):
-            up[2 * feature + (sign < 0), feature] = sign
-            down[feature, 2 * feature + (sign < 0)] = -sign
-        shift = float(net["down_weight"][row, key, unit])
-        up[unit, self.number] = 1.0
-        down[self.number, unit], down[key, unit] = -1.0, shift
-        self._is(row, up, down)
+        layer, unit = self.reader.clearing(0, inputs), 2 * inputs
+        shift = float(self.reader.peek()["down_weight"][self.key, unit])
+        layer["up_weight"][unit, self.number] = 1.0
+        layer["down_weight"][[self.number, self.key], unit] = -1.0, shift
+        self.reader.expect(layer, "rounds")
         return shift
-
-    def _clears_key(self, row: int) -> None:
-        up, down = (np.zeros_like(self.net[name][row]) for name in ("up_weight", "down_weight"))
-        up[:2, self.last.at], down[self.last.at, :2] = (1.0, -1.0), (-1.0, 1.0)
-        self._is(row, up, down)
-
-    def _is(self, row: int, up: np.ndarray, down: np.ndarray) -> None:
-        net = self.net
-        same = np.array_equal(net["up_weight"][row], up)
-        same = same and np.array_equal(net["down_weight"][row], down)
-        if not same or net["up_bias"][row].any() or net["down_bias"][row].any():
-            raise Disagreement(f"rounds: feed-forward layer {row} is not that of a round")
-
-    def _check_features(self) -> None:
-        """Windows of all rounds look at the key; those before the last give whole numbers."""
-        for found in self.windows:
-            into = slice(0, self.claim.out_features)
-            if found is not self.last:
-                into = slice(self.number, self.number + 1)
-                if (found.values < 0).any() or (found.values % 1).any():
-                    raise Disagreement("windows: they give no whole numbers")
-            rest = found.values.copy()
-            rest[:, into] = 0.0
-            if rest.any() or (found.at, found.nodes) != (self.last.at, self.last.nodes):
-                raise Disagreement("windows: they do not map keys to numbers, then to values")
 
     def follow(self, sequences: np.ndarray) -> tuple[np.ndarray, float]:
         """(S, n) the window of the last round that each token ends in, and how far inside it."""
         bos = int(self.network.shape.bos)
         numbers = np.pad(sequences, ((0, 0), (bos, 0))) + self.start[:, self.number]
         inside = []
-        for layer, windows, shift in zip(self.layers, self.windows, self.shifts, strict=True):
-            keys = self._brought(int(layer), numbers) + shift * numbers
-            if windows is self.last:
+        for layer, shift, windows in self.rounds:
+            keys = self._brought(layer, numbers) + shift * numbers
+            if layer == self.rounds[-1][0]:
                 keys = keys[:, bos:]
             groups, depth = windows.find(keys)
-            numbers = windows.values[groups, self.number]
+            numbers = windows.values[groups, 0]
             inside.append(depth)
         return groups, min(inside)
 
@@ -230,7 +215,7 @@ class _Network:
             part = torch.from_numpy(numbers[first : first + _BATCH])
             state[: len(part), :, self.number] = part
             with torch.no_grad():
-                after = attention(state[: len(part)])[..., self.last.at]
+                after = attention(state[: len(part)])[..., self.key]
             found[first : first + len(part)] = after.numpy()
         return found
 
@@ -294,10 +279,4 @@ def _known(claim: Claim, values: np.ndarray) -> np.ndarray:
         return values[:0]
     if not by_multisets(claim):
         return values
-    every = np.indices((cells,) * tokens).reshape(tokens, -1).T
-    order = np.argsort(every, axis=1, kind="stable")
-    ascending = np.take_along_axis(every, order, axis=1)
-    _, row = np.unique(ascending @ cells ** np.arange(tokens), return_inverse=True)
-    out = np.empty((len(every), *values.shape[1:]))
-    np.put_along_axis(out, order[..., None], values[row], axis=1)
-    return out
+    return outputs_at(values, np.indices((cells,) * tokens).reshape(tokens, -1).T, cells)

@@ -24,12 +24,11 @@ import numpy as np
 import torch
 
 from anyseq.construct.claim import Claim
+from anyseq.construct.verify_front import Weights
 from anyseq.construct.verify_terms import Disagreement
 
 _LEAD = 746.0  # exp(-745.2) is 0 in float64
 _UNIT = 2.0**-53
-
-Weights = dict[str, np.ndarray]
 
 
 def cells_network(

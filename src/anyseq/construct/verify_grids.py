@@ -31,7 +31,7 @@ class Grids:
     def hard(self) -> np.ndarray:
         """Entries on ramps, and on both margins."""
         marks = [mark for grid in self.marks for mark in grid]
-        places = [(mark.low + part / mark.slope) for mark in marks for part in (-0.8, 0.4, 1.9)]
+        places = [(mark.low + part * mark.ramp) for mark in marks for part in (-0.8, 0.4, 1.9)]
         return np.concatenate(places)
 
     def exact(self, x: np.ndarray) -> list[list[Fraction]]:
@@ -61,7 +61,7 @@ class Grids:
 
 def _marked(mark: Windows, entry: float) -> Fraction:
     """What an entry of x adds to b_s."""
-    margin, at, total = 1 / mark.slope, Fraction(entry), Fraction(0)
+    margin, at, total = mark.ramp, Fraction(entry), Fraction(0)
     near = (mark.low - margin < entry) & (entry < mark.high + margin)
     for low, high in zip(mark.low[near], mark.high[near], strict=True):
         outside = max(Fraction(low) - at, at - Fraction(high), Fraction(0))

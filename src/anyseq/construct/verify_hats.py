@@ -23,8 +23,8 @@ import numpy as np
 import torch
 
 from anyseq.construct.claim import Claim
-from anyseq.construct.verify_front import Front
-from anyseq.construct.verify_kuhn import Grid, Weights, agrees
+from anyseq.construct.verify_front import Front, Weights
+from anyseq.construct.verify_kuhn import Grid, agrees
 from anyseq.construct.verify_terms import Disagreement
 from anyseq.nn import Stack
 

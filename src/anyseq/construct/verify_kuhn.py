@@ -26,14 +26,12 @@ import numpy as np
 import torch
 
 from anyseq.construct.claim import Claim
-from anyseq.construct.verify_front import Front, keeps_signs
+from anyseq.construct.verify_front import Front, Weights, keeps_signs
 from anyseq.construct.verify_terms import Disagreement
 from anyseq.nn import Stack
 
 _WORK = 2e8  # looks at a corner and unit, at most: some seconds
 _UNIT = 2.0**-53
-
-Weights = dict[str, np.ndarray]
 
 
 @dataclass(frozen=True)

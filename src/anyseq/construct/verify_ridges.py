@@ -22,14 +22,13 @@ import numpy as np
 import torch
 
 from anyseq.construct.claim import Claim
+from anyseq.construct.verify_front import Weights
 from anyseq.construct.verify_terms import Disagreement
 from anyseq.nn import Stack
 
 _UNIT = 2.0**-53
 _NEAR = 2.0**-20  # what differs by less may be rounding; how much it is counts then
 _RANDOM = 64  # inputs of a sample, besides corners
-
-Weights = dict[str, np.ndarray]
 Table = Mapping[str, torch.Tensor]
 
 

@@ -16,8 +16,8 @@ import numpy as np
 import torch
 
 from anyseq.construct.claim import Claim
-from anyseq.construct.verify_cells import Reader, Weights, exceptional
-from anyseq.construct.verify_front import first_layers
+from anyseq.construct.verify_cells import Reader, exceptional
+from anyseq.construct.verify_front import Weights, first_layers
 from anyseq.construct.verify_terms import Disagreement
 from anyseq.nn import Stack
 

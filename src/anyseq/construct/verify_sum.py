@@ -60,7 +60,7 @@ def sum_network(
     marks, numbers = zip(*map(reader.grid, range(reader.grids)), strict=True)
     off = reader.off_centre(list(marks))
     bases = reader.mean()
-    reader.rows.clears(0, claim.features, "clear", sets=reader.number_at)
+    reader.clear()
     reader.fill()
     keys = [
         reader.keys(grid, number, base, rows, values)
@@ -121,14 +121,14 @@ class _Reader:
                 raise Disagreement(f"{what}: a ramp between two cells is not marked")
             marks.append(mark)
         number = self.rows.windows(self.cells, what, at=self.number_at, into=self.keys_at + grid)
-        cell, away = np.arange(self.cells), 1 / number.slope
+        cell, away = np.arange(self.cells), number.ramp
         if (
             (number.low > cell).any()
             or (number.high < cell).any()
             or ((number.low - away < cell - 1) | (number.high + away > cell + 1)).any()
         ):
             raise Disagreement(f"{what}: a window is not at the number of its cell")
-        self.rows.clears(self.number_at, 1, what)
+        self.rows.expect(self.rows.clearing(self.number_at, 1), what)
         return marks, number.values[:, 0]
 
     def off_centre(self, marks: list[list[Windows]]) -> float:
@@ -191,6 +191,12 @@ class _Reader:
             raise Disagreement("mean: a mark of one token does not count twice for all")
         return [int(each) for each in base]
 
+    def clear(self) -> None:
+        """x becomes 0, the number of the cell, 0 until here, becomes 1."""
+        layer = self.rows.clearing(0, self.claim.features)
+        layer["down_bias"][self.number_at] = 1.0
+        self.rows.expect(layer, "clear")
+
     def fill(self) -> None:
         """First all g; then for one grid after the other units r, r - g, g."""
         reader, rest, own = self.rows, self.number_at, self.marks_at + np.arange(self.grids)
@@ -230,7 +236,7 @@ class _Reader:
             len(distinct), what, at=self.keys_at + grid, into=0, outputs=outputs,
             gate=self.marks_at + grid,
         )  # fmt: skip
-        away = 1.01 / found.slope + noise
+        away = 1.01 * found.ramp + noise
         if (found.low > distinct - noise).any() or (found.high < distinct + noise).any():
             raise Disagreement(f"{what}: a window is not at its key")
         if (found.low[1:] - distinct[:-1] < away).any() or (

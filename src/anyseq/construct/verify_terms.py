@@ -29,7 +29,8 @@ def terms_hold(
 ) -> str:
     """Derive every term again; none may exceed the one claimed, nor their sum `upper`.
 
-    table: its values; NaN where they are not those of f. measured: what only the network says:
+    table: its values; "known" where those are not f's at every node or sequence of cells: NaN where
+    nothing is known, or no row. measured: what only the network says:
     "rounding" of one entry, and for cells "ramps" and "repeats", the measures of the exceptional
     sets, "alike", the share of tokens that get the value of others, and "reach", the largest |T|;
     or the "interpolation" of an adaptive grid, or "kernel" and "ridges" of one wide layer, where
@@ -45,8 +46,9 @@ def terms_hold(
                 f"the table holds {largest:.6g}, but |f| <= {claim.bound:.6g} is claimed"
             )
         by_sequence = claim.positions or claim.method in ("gather", "boltzmann")
-        if by_sequence and claim.method != "sum" and len(values):
-            _values_fit_constants(claim, values, 2 * measured["rounding"])
+        known = table["known"].numpy() if "known" in table else values
+        if by_sequence and claim.method != "sum" and len(known):
+            _values_fit_constants(claim, known, 2 * measured["rounding"])
     entries = claim.tokens * claim.out_features
     factor = entries ** (1 / claim.p) if claim.norm == "lp" else 1.0
     if "kernel" in measured:

@@ -7,7 +7,8 @@ Two layers with room for some windows add Σ_k v_k(t) values_k to some features,
 the gate being 1 or a feature. The first puts s_k into a feature of its own, 0 before; the second
 takes it away again, s_k - ReLU(s_k) = 0. Slopes are powers of two, and 1/slope is a float, so a
 rounded difference is on the right side of it: for a gate of 1, v_k is 1 to the bit where
-low_k <= t <= high_k, and 0 to the bit where t is 1/slope or more outside.
+low_k <= t <= high_k, and 0 to the bit where t is 1/slope or more outside. In between, on the
+*ramps*, it is neither more than 1 nor less than 0.
 """
 
 from __future__ import annotations
@@ -20,9 +21,10 @@ from anyseq.construct.verify_front import Weights
 from anyseq.construct.verify_terms import Disagreement
 
 _NAMES = ("up_weight", "up_bias", "down_weight", "down_bias")
+_UNIT = 2.0**-53
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Windows:
     """low, high (K,), ascending, values (K, V)."""
 
@@ -30,6 +32,25 @@ class Windows:
     high: np.ndarray
     slope: float
     values: np.ndarray
+
+    @property
+    def ramp(self) -> float:
+        """The width of a ramp, 1/slope."""
+        return 1 / self.slope
+
+    def check_apart(self) -> None:
+        """No number is in two windows, ramps included."""
+        if (self.low[1:] - self.high[:-1] < 2 * self.ramp).any():
+            raise Disagreement("two windows overlap")
+
+    def find(self, keys: np.ndarray) -> tuple[np.ndarray, float]:
+        """The window that each key is in, and how far inside all of them are at least: far enough
+        that no rounding of another order of summation takes one out."""
+        found = (np.searchsorted(self.low, keys, side="right") - 1).clip(min=0)
+        inside = float(np.minimum(keys - self.low[found], self.high[found] - keys).min())
+        if not inside >= max(self.ramp / 2, 2 * _UNIT * float(np.abs(keys).max())):
+            raise Disagreement("a key is not safely inside a window")
+        return found, inside
 
 
 class FeedForwardReader:
@@ -46,6 +67,14 @@ class FeedForwardReader:
         """Zeros of the shapes of one layer."""
         return {name: np.zeros(self.net[name].shape[1:]) for name in _NAMES}
 
+    def clearing(self, first: int, count: int) -> Weights:
+        """Features first, ..., first+count-1 become x - ReLU(x) + ReLU(-x) = 0."""
+        layer, feature = self.blank(), np.arange(count)
+        for unit, sign in ((2 * feature, 1.0), (2 * feature + 1, -1.0)):
+            layer["up_weight"][unit, first + feature] = sign
+            layer["down_weight"][first + feature, unit] = -sign
+        return layer
+
     def peek(self) -> Weights:
         """The next layer."""
         return {name: self.net[name][self.row] for name in _NAMES}
@@ -58,16 +87,6 @@ class FeedForwardReader:
                 raise Disagreement(f"{what}: {name} of feed-forward layer {self.row}")
         self.row += 1
 
-    def clears(self, first: int, count: int, what: str, *, sets: int | None = None) -> None:
-        """Features first, ..., first+count-1 become x - ReLU(x) + ReLU(-x) = 0; one grows by 1."""
-        layer, feature = self.blank(), np.arange(count)
-        for unit, sign in ((2 * feature, 1.0), (2 * feature + 1, -1.0)):
-            layer["up_weight"][unit, first + feature] = sign
-            layer["down_weight"][first + feature, unit] = -sign
-        if sets is not None:
-            layer["down_bias"][sets] = 1.0
-        self.expect(layer, what)
-
     def windows(
         self,
         count: int,
@@ -79,6 +98,8 @@ class FeedForwardReader:
         gate: int | None = None,
     ) -> Windows:
         """The windows of t = feature `at`, with values for features into, into+1, ..."""
+        if count < 1:
+            raise Disagreement(f"{what}: no windows")
         parts = [
             self._some(min(self.chunk, count - start), what, at, slice(into, into + outputs), gate)
             for start in range(0, count, self.chunk)
@@ -89,8 +110,10 @@ class FeedForwardReader:
         )
         slopes, order = {part.slope for part in parts}, np.argsort(low, kind="stable")
         slope = slopes.pop()
-        if slopes or not slope > 0 or np.log2(slope) % 1 or (low > high).any():
+        if slopes or not 0 < slope < np.inf or np.log2(slope) % 1 or (low > high).any():
             raise Disagreement(f"{what}: no windows with ramps of one width, a power of two")
+        if not all(np.isfinite(part).all() for part in (low, high, values)):
+            raise Disagreement(f"{what}: windows that are not finite")
         return Windows(low[order], high[order], slope, values[order])
 
     def _some(self, count: int, what: str, at: int, into: slice, gate: int | None) -> Windows:

@@ -21,12 +21,10 @@ from anyseq.construct.functions import gaussian
 from anyseq.construct.fused import KuhnTable
 from anyseq.construct.fused_adaptive import HatTable
 from anyseq.construct.target import Function
-from anyseq.construct.verification import Verification, digest
-from anyseq.construct.verify import verify
 from anyseq.construct.verify_hats import exact_hats
 from anyseq.errors import FileProblem, InvalidArgument
-from anyseq.nn import Stack
 from construct.folders import tamper
+from construct.forgery import look_again
 
 SPIKE = aq.functions["spike"]
 WAVES = aq.Design(2, position=aq.Sinusoidal())
@@ -272,25 +270,6 @@ def test_large_grids_are_sampled_and_said_to_be(monkeypatch: pytest.MonkeyPatch)
     found = result.certificate.verify()
     assert found
     assert "SAMPLED, not proved: affine on" in str(found)
-
-
-def look_again(result: Approximation, **changed: Any) -> Verification:
-    """What the second opinion says of other tensors or another claim, hashes made to fit, without
-    a look at the look-up."""
-    weights = result.model.state_dict() | changed.get("weights", {})
-    table = result.fused.tensors() | changed.get("table", {})
-    found = verify(
-        changed.get("claim", certified(result)),
-        network=Stack(result.design, result.size, weights),
-        table=table,
-        look_up=result.fused,
-        facts={},
-        order=None,
-        weights_sha256=digest(weights),
-        table_sha256=digest(table),
-        facts_sha256=json_sha256({}),
-    )
-    return Verification(tuple(check for check in found.checks if check.name != "look-up"))
 
 
 def test_planted_faults_are_found() -> None:

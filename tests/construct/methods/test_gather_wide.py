@@ -14,7 +14,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import anyseq as aq
-from anyseq.base import generator, json_sha256, silent, uniform
+from anyseq.base import generator, silent, uniform
 from anyseq.construct import Approximation
 from anyseq.construct.ask import Ask
 from anyseq.construct.certificate import claim_of
@@ -22,10 +22,9 @@ from anyseq.construct.fused_ridges import RidgeTable
 from anyseq.construct.methods import gather_wide
 from anyseq.construct.methods.gather_wide import WideRecipe
 from anyseq.construct.target import Target
-from anyseq.construct.verification import Verification, digest
 from anyseq.construct.verify import verify
 from anyseq.errors import CannotApproximate, InvalidArgument
-from anyseq.nn import Stack
+from construct.forgery import look_again
 from construct.gathering.designs import designs, gathers
 from construct.gathering.test_direct import needed
 from construct.inputs import random
@@ -140,27 +139,6 @@ def test_it_can_be_checked_again(name: str) -> None:
     assert why["balls"] == "balls do not run through one wide layer"
 
 
-def look_again(name: str, **changed: Any) -> Verification:
-    """What the second opinion says of other tensors or another claim, hashes made to fit, without
-    a look at the look-up."""
-    result = built(name)
-    assert result.certificate is not None
-    weights = result.model.state_dict() | changed.get("weights", {})
-    table = result.fused.tensors() | changed.get("table", {})
-    found = verify(
-        changed.get("claim", result.certificate.claim),
-        network=Stack(result.design, result.size, weights),
-        table=table,
-        look_up=result.fused,
-        facts={},
-        order=None,
-        weights_sha256=digest(weights),
-        table_sha256=digest(table),
-        facts_sha256=json_sha256({}),
-    )
-    return Verification(tuple(check for check in found.checks if check.name != "look-up"))
-
-
 @given(
     st.sampled_from(["window", "gains", "rounds, bos"]),
     st.sampled_from(["up_weight", "up_bias", "down_weight"]),
@@ -178,17 +156,17 @@ def test_a_wrong_weight_is_found(name: str, tensor: str, at: int, change: float)
     has_say = where[:, 0] < outputs if tensor == "down_weight" else says[where[:, 0]]
     where = where[has_say]
     last[tuple(where[at % len(where)])] += change
-    assert not look_again(name, weights={tensor: weights})
+    assert not look_again(built(name), weights={tensor: weights})
 
 
 def test_a_wrong_front_is_found() -> None:
     weights = built("window").model.state_dict()
     for tensor, factor in (("q_weight", 0.0), ("k_weight", -1.0), ("v_weight", 0.5)):
-        assert not look_again("window", weights={tensor: factor * weights[tensor]})
+        assert not look_again(built("window"), weights={tensor: factor * weights[tensor]})
     for tensor in ("up_weight", "down_weight"):  # before the last half
         wrong = weights[tensor].clone()
         wrong[0] *= 0.5
-        assert not look_again("window", weights={tensor: wrong})
+        assert not look_again(built("window"), weights={tensor: wrong})
 
 
 @pytest.mark.parametrize("tensor", ["values", "knots", "constant", "directions", "low", "first"])
@@ -196,7 +174,7 @@ def test_another_table_is_found(tensor: str) -> None:
     table = built("window").fused.tensors()
     wrong = table[tensor].clone()
     wrong.view(-1)[len(wrong.view(-1)) // 2] += 1
-    assert not look_again("window", table={tensor: wrong})
+    assert not look_again(built("window"), table={tensor: wrong})
 
 
 @pytest.mark.parametrize(
@@ -217,7 +195,7 @@ def test_tables_that_are_none_are_refused(tensor: str, change: Change) -> None:
     assert isinstance(table, RidgeTable)
     with pytest.raises(InvalidArgument):
         replace(table, **{tensor: change(table.tensors()[tensor])})  # type: ignore[arg-type]
-    assert not look_again("window", table={tensor: change(table.tensors()[tensor])})
+    assert not look_again(built("window"), table={tensor: change(table.tensors()[tensor])})
 
 
 @pytest.mark.parametrize("other", [(1, -1), (-1, -1), (1, 1)], ids=str)
@@ -236,17 +214,12 @@ def test_ridges_that_stand_in_for_others_are_found(
         return (math.pi * x).cos().prod(1, keepdim=True).expand(-1, 2, 1).contiguous()
 
     made = recipe.build(Target(product, 2, 1, None), silent)
-    model, table = made.model(), made.fused.tensors()
     found = verify(
         claim_of(recipe),
-        network=model,
-        table=table,
+        network=made.model(),
+        table=made.fused.tensors(),
         look_up=made.fused,
-        facts={},
         order=None,
-        weights_sha256=digest(model.state_dict()),
-        table_sha256=digest(table),
-        facts_sha256=json_sha256({}),
     )
     middle = torch.full((1, 2, 1), 0.5, dtype=torch.float64)
     near = float((made.fused(middle) - product(middle)).abs().max()) <= claim_of(recipe).upper
@@ -257,7 +230,7 @@ def test_another_claim_is_found() -> None:
     certificate = built("window").certificate
     assert certificate is not None
     claim = certificate.claim
-    assert look_again("window", claim=claim)
+    assert look_again(built("window"), claim=claim)
     for changed in (
         {"lipschitz": 4.0},
         {"lipschitz": 0.2},
@@ -266,7 +239,7 @@ def test_another_claim_is_found() -> None:
         {"upper": claim.upper * 0.9},
         {"terms": tuple((name, on, value * 0.5) for name, on, value in claim.terms)},
     ):
-        assert not look_again("window", claim=replace(claim, **changed)), changed
+        assert not look_again(built("window"), claim=replace(claim, **changed)), changed
 
 
 def test_saved_and_loaded(tmp_path: Path) -> None:

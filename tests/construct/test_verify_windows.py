@@ -9,68 +9,100 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anyseq.construct.gadgets import Room, windows
-from anyseq.construct.verify_keys import Windows, read_windows
 from anyseq.construct.verify_lost import cases_of, lost_pairs
 from anyseq.construct.verify_terms import Disagreement
+from anyseq.construct.verify_windows import FeedForwardReader, Windows
 from construct.networks import run
 
 ROOM = Room(width=6, hidden=7, nodes_at=3, chunk=3)
 
 
-def made(count: int, seed: int) -> tuple[dict[str, np.ndarray], Windows, torch.Tensor]:
+def read(net: dict[str, np.ndarray], count: int, gate: int | None = None) -> Windows:
+    """Windows of feature 1 with values for feature 0; nothing else may be in the layers."""
+    reader = FeedForwardReader(net, ROOM.nodes_at)
+    found = reader.windows(count, "windows", at=1, into=0, gate=gate)
+    assert reader.row == len(net["up_bias"])
+    return found
+
+
+def made(
+    count: int, seed: int, gate: int | None = None
+) -> tuple[dict[str, np.ndarray], Windows, torch.Tensor]:
     """The weights of some windows of feature 1, what is read from them, and what they make of
-    numbers anywhere and at their ends."""
+    numbers anywhere and at their ends, with feature 2 at 3/4."""
     rng = torch.Generator().manual_seed(seed)
     low = torch.randperm(2 * count, generator=rng)[:count].double()
     high = low + torch.rand(count, generator=rng, dtype=torch.float64) / 4
     values = torch.randn(count, 1, generator=rng, dtype=torch.float64)
-    layers = windows(low, high, values, slope=8.0, at=1, into=0, room=ROOM)
+    layers = windows(low, high, values, slope=8.0, at=1, into=0, room=ROOM, gate=gate)
     feedforward = layers.feedforward
     assert feedforward is not None
     net = {name: tensor.numpy() for name, tensor in vars(feedforward).items()}
     t = torch.cat([2 * count * torch.rand(50, generator=rng, dtype=torch.float64), low, high])
     state = torch.zeros(len(t), ROOM.width, dtype=torch.float64)
-    state[:, 1] = t
-    return net, read_windows(net, range(len(feedforward.up_bias))), run(layers, state)
+    state[:, 1], state[:, 2] = t, 0.75
+    return net, read(net, count, gate), run(layers, state)
 
 
-@given(st.integers(1, 8), st.integers(0, 1000))
-def test_what_is_read_is_what_is_computed(count: int, seed: int) -> None:
-    _, found, after = made(count, seed)
+@given(st.integers(1, 8), st.integers(0, 1000), st.sampled_from([None, 2]))
+def test_what_is_read_is_what_is_computed(count: int, seed: int, gate: int | None) -> None:
+    _, found, after = made(count, seed, gate)
     found.check_apart()
-    assert (found.at, found.nodes, found.ramp) == (1, 3, 1 / 8)
-    t, out = after[:, 1].numpy(), after[:, 0].numpy()
+    assert found.ramp == 1 / 8
+    t, out, most = after[:, 1].numpy(), after[:, 0].numpy(), 1.0 if gate is None else 0.75
     inside = (found.low <= t[:, None]) & (t[:, None] <= found.high)
     beyond = np.maximum(found.low - t[:, None], t[:, None] - found.high) >= found.ramp
-    assert np.array_equal(out[inside.any(1)], (inside @ found.values[:, 0])[inside.any(1)])
+    assert np.array_equal(out[inside.any(1)], most * (inside @ found.values[:, 0])[inside.any(1)])
     assert not out[beyond.all(1)].any()
     assert np.abs(out).max() <= np.abs(found.values).max()
 
 
 def test_keys_are_found_where_they_are_safe() -> None:
-    values = np.zeros((2, 6))
-    found = Windows(1, 3, 0.25, np.array([4.0, 0.0]), np.array([5.0, 1.0]), values)
+    values = np.zeros((2, 1))
+    found = Windows(np.array([0.0, 4.0]), np.array([1.0, 5.0]), 4.0, values)
     place, inside = found.find(np.array([[0.5, 4.25]]))
-    assert place.tolist() == [[1, 0]]
+    assert place.tolist() == [[0, 1]]
     assert inside == 0.25
     for key in (-1.0, 0.1, 1.0, 2.0, 4.95, 9.0, float("nan")):
         with pytest.raises(Disagreement, match="safely inside"):
             found.find(np.array([[0.5, key]]))
     with pytest.raises(Disagreement, match="overlap"):
-        Windows(1, 3, 2.0, found.low, found.high, values).check_apart()
+        Windows(found.low, found.high, 0.5, values).check_apart()
 
 
+@pytest.mark.parametrize("gate", [None, 2])
 @pytest.mark.parametrize("tensor", ["up_weight", "down_weight", "down_bias"])
-def test_nothing_else_may_be_in_windows(tensor: str) -> None:
-    net, _, _ = made(4, 0)
+def test_nothing_else_may_be_in_windows(tensor: str, gate: int | None) -> None:
+    net, _, _ = made(4, 0, gate)
     for place in np.ndindex(net[tensor].shape):
         wrong = {name: part.copy() for name, part in net.items()}
         wrong[tensor][place] += 0.5
         layer, feature, unit = (*place, 0)[:3]
         used = unit < (3 if layer < 2 else 1)
-        if not (tensor == "down_weight" and layer % 2 and feature in (0, 2) and used):
+        if not (tensor == "down_weight" and layer % 2 and feature == 0 and used):
             with pytest.raises(Disagreement):  # it is not only another value
-                read_windows(wrong, range(4))
+                read(wrong, 4, gate)
+
+
+@pytest.mark.parametrize("count", [0, 2, 5, 6])
+def test_neither_more_nor_fewer_windows_are_read(count: int) -> None:
+    net, _, _ = made(4, 0)
+    with pytest.raises(Disagreement):
+        read(net, count)
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("what", ["low", "slope", "values"])
+def test_windows_are_finite(what: str, wrong: float) -> None:
+    net, _, _ = made(1, 0)
+    if what == "low":
+        net["up_bias"][0, 0] = wrong
+    elif what == "slope":
+        net["down_weight"][0, 3, :2] = wrong
+    else:
+        net["down_weight"][1, 0, 0] = wrong
+    with pytest.raises(Disagreement):
+        read(net, 1)
 
 
 def brute_force(groups: np.ndarray, cases: np.ndarray) -> int:
