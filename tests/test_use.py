@@ -1,4 +1,4 @@
-"""docs/use.md and the examples run as they stand."""
+"""docs/use.md, docs/certificates.md and the examples run as they stand."""
 
 import re
 import runpy
@@ -22,6 +22,18 @@ def test_the_page_runs_in_order(
     assert "says the same at every stage" in " ".join(out.split())
     for file in ("network.onnx", "network.pt2", "network.safetensors", "explained.png"):
         assert (tmp_path / file).stat().st_size > 1000
+
+
+def test_the_page_on_certificates(capsys: pytest.CaptureFixture[str]) -> None:
+    page = (ROOT / "docs" / "certificates.md").read_text()
+    (code,), (shown,) = (
+        re.findall(rf"```{kind}\n(.*?)```", page, flags=re.DOTALL) for kind in ("python", "text")
+    )
+    exec(code, {})
+    lines = capsys.readouterr().out.splitlines()
+    checks = [line.split(":")[0] for line in lines if "holds" in line]
+    assert checks == [line.split(":")[0] for line in shown.splitlines() if "holds" in line]
+    assert len(checks) == 11
 
 
 def test_fine_tuning(
