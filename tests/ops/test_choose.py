@@ -24,10 +24,6 @@ def everywhere(b: Any, h: Any, i: Any, j: Any) -> Any:
     return i >= j
 
 
-def learned(n: int) -> aq.Toeplitz:
-    return aq.Toeplitz(table(n).coefficients.requires_grad_())
-
-
 def unchanged(x: Any, b: Any, h: Any, i: Any, j: Any) -> Any:
     return x
 
@@ -48,10 +44,6 @@ def unchanged(x: Any, b: Any, h: Any, i: Any, j: Any) -> Any:
         ("tiled", "a gain", {"gain": table(4096)}),
         ("tiled", "log-sum-exp", {"return_lse": True}),
         ("tiled", "dense mask", {"gain": table(512), "n": 512, "pattern": everywhere}),
-        ("short", "all in one step", {"n": 64, "gain": table(64)}),
-        ("short", "all in one step", {"n": 64, "bias": learned(64)}),
-        ("sdpa", "dense", {"n": 64, "bias": table(64)}),
-        ("reference", "the formula", {"n": 64, "gain": table(64), "dropout_p": 0.5}),
         ("reference", "a hook", {"n": 64, "score_mod": unchanged}),
         ("reference", "a hook", {"n": 64, "weight_mod": unchanged}),
         ("reference", "another map", {"n": 64, "prob_map": "hardmax"}),

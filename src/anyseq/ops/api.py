@@ -99,9 +99,8 @@ def attention(
     is_causal: key j <= q_offset + row, and-ed with the pattern.
     enable_gqa: k and v may have fewer heads, a divisor of H.
     q_offset: the position of the first query, when the keys before it come from a cache.
-    backend: "auto", "reference" (the formula), "short" (the same in one step of autograd),
-        "block" (the tiles of a sparse pattern), "tiled" (rows of tiles, for gain and bias),
-        "sdpa" or "flex" (torch's); see `attention_plan`.
+    backend: "auto", "reference" (the formula), "block" (the tiles of a sparse pattern), "tiled"
+        (rows of tiles, for gain and bias), "sdpa" or "flex" (torch's); see `attention_plan`.
     """
     call = checked(
         q, k, v,

@@ -13,21 +13,13 @@ from typing import Any
 
 import torch
 
-from anyseq.ops import block, flex, reference, sdpa, short, tiled
+from anyseq.ops import block, flex, reference, sdpa, tiled
 from anyseq.ops.call import Call
 from anyseq.ops.tiles import covered_scores
 from anyseq.patterns import Causal, Full
-from anyseq.positions import Toeplitz
 
 BACKENDS: Mapping[str, Any] = MappingProxyType(
-    {
-        "reference": reference,
-        "short": short,
-        "block": block,
-        "tiled": tiled,
-        "sdpa": sdpa,
-        "flex": flex,
-    }
+    {"reference": reference, "block": block, "tiled": tiled, "sdpa": sdpa, "flex": flex}
 )
 
 _SDPA_MASKED, _TILES = 5.5, 6.5
@@ -76,9 +68,6 @@ def choose(call: Call) -> tuple[str, str]:
         return "tiled", "a hook or another map than softmax: the formula, some rows at a time"
     only_tiles = call.gain is not None or call.return_lse
     if call.q.shape[2] * call.k.shape[2] <= _FEW:
-        one_step = (call.gain is not None or _learns_bias(call)) and short.refusal(call) is None
-        if one_step and call.scores <= _KEPT:
-            return "short", "short, with a gain or a bias that is learned: all in one step"
         if only_tiles and call.scores <= _KEPT:
             return "reference", "short, with a gain or the log-sum-exp: the formula"
         if not only_tiles:
@@ -102,12 +91,6 @@ def choose(call: Call) -> tuple[str, str]:
     dense_time = call.scores * (_TILES if only_tiles else _SDPA_MASKED)
     times = f"about {sparse_time / 1e6:.3g} ms in tiles, {dense_time / 1e6:.3g} ms dense"
     return ("block" if sparse_time < dense_time else dense), times
-
-
-def _learns_bias(call: Call) -> bool:
-    """torch's quick kernels on a CPU have no gradient for it."""
-    bias = call.bias.coefficients if isinstance(call.bias, Toeplitz) else call.bias
-    return bias is not None and bias.requires_grad and torch.is_grad_enabled()
 
 
 def _masked_or_gained(call: Call) -> bool:
