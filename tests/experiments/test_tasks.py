@@ -21,10 +21,13 @@ from anyseq.experiments.engine import rate_at
 from anyseq.experiments.even_tokens import EvenTokens
 from anyseq.experiments.experiment import Ratio
 from anyseq.experiments.overhead import Overhead
-from anyseq.experiments.peer import step_seconds
+from anyseq.experiments.peer import TorchPeer, step_seconds
 from anyseq.experiments.step_memory import step_bytes
 from anyseq.experiments.tokens import IGNORED, TokenModel
 from anyseq.nn import Attention
+from anyseq.patterns import Window
+from anyseq.positions import NoPosition, RelativeBias
+from experiments.torch_layers import fill_encoder_layer, shaken
 
 
 def cell_of(name: str, setting: str) -> Any:
@@ -299,3 +302,21 @@ def test_seeds_of_places_differ() -> None:
         int(torch.randint(2**40, (1,), generator=generator(seed_of(seed, 0)))) for seed in range(9)
     }
     assert len(draws) == 9
+
+
+def test_the_peer_of_a_relative_bias_is_the_same_model() -> None:
+    """In float64, with a pattern, and with weights that all count."""
+    design = Design(6, patterns=Window(2), position=RelativeBias())
+    shape: dict[str, Any] = {"dim": 8, "depth": 2, "heads": 2, "vocab": 5, "dtype": torch.float64}
+    model, peer = TokenModel(design, **shape), TorchPeer(design, **shape)
+    shaken(model)
+    peer.embedding.load_state_dict(model.embedding.state_dict())
+    peer.norm.load_state_dict(model.norm.state_dict())
+    for layer in range(2):
+        block = model.body.get_submodule(f"blocks.{layer}")
+        fill_encoder_layer(peer.layers[layer], block)
+        peer.bias[layer].data = block.get_parameter("mixer.position.table").data
+    ids = torch.randint(5, (3, 6), generator=generator(0))
+    # in training, since torch's quick path for evaluation is another
+    torch.testing.assert_close(peer.train()(ids), model(ids), rtol=0, atol=1e-12)
+    assert not list(TorchPeer(replace(design, position=NoPosition()), **shape).bias)

@@ -11,6 +11,7 @@ from torch.nn.functional import linear
 from anyseq.base import generator, medians
 from anyseq.design import Design
 from anyseq.experiments.experiment import Task
+from anyseq.positions import URPE, RelativeBias, Toeplitz
 
 _ROUNDS = 9
 
@@ -19,9 +20,9 @@ class TorchPeer(nn.Module):
     """Ids (batch, tokens) -> logits: an embedding, learned positions, a TransformerEncoderLayer for
     each layer of a design, with its mask, a layer norm, and the embedding again or `classes`.
 
-    torch has no part for a bias or a gain that is learned, so they are left out: that is in torch's
-    favour. A pattern is a dense mask here. dropout acts where `Transformer` has it, and in the
-    hidden layer of the feed-forward half.
+    A relative bias is learned here, too: torch takes it as a mask of numbers. It has no part for a
+    gain, which is left out: that is in torch's favour. A pattern is a dense mask here. dropout acts
+    where `Transformer` has it, and in the hidden layer of the feed-forward half.
     """
 
     def __init__(
@@ -51,6 +52,11 @@ class TorchPeer(nn.Module):
         for layer, mask in enumerate(masks):
             mask = mask.tril() if causal else mask
             self.register_buffer(f"hidden_{layer}", None if mask.all() else ~mask)
+        base = design.position.base if isinstance(design.position, URPE) else design.position
+        tables = depth if isinstance(base, RelativeBias) else 0
+        self.bias = nn.ParameterList(
+            torch.zeros(heads, 2 * n - 1, dtype=dtype) for _ in range(tables)
+        )
         self.norm = nn.LayerNorm(dim, dtype=dtype)
         self.head = None if classes is None else nn.Linear(dim, classes, dtype=dtype)
 
@@ -58,13 +64,25 @@ class TorchPeer(nn.Module):
         """(batch, tokens) -> (batch, tokens, classes); key_mask as in `TokenModel`."""
         x, padding = self.embedding(ids) + self.position, None if key_mask is None else ~key_mask
         for index, layer in enumerate(self.layers):
-            hidden = getattr(self, f"hidden_{index}")
-            x = layer(x, src_mask=hidden, src_key_padding_mask=padding)
+            mask = getattr(self, f"hidden_{index}")
+            if self.bias:
+                mask = self._with_bias(self.bias[index], mask, len(ids))
+            x = layer(x, src_mask=mask, src_key_padding_mask=padding)
         x = self.norm(x)
         logits: torch.Tensor = (
             linear(x, self.embedding.weight) if self.head is None else self.head(x)
         )
         return logits
+
+    def _with_bias(
+        self, table: torch.Tensor, hidden: torch.Tensor | None, batch: int
+    ) -> torch.Tensor:
+        """(batch · heads, tokens, tokens), as torch wants it."""
+        n = len(self.position)
+        bias = Toeplitz(table).dense(n, n)
+        if hidden is not None:
+            bias = bias.masked_fill(hidden, -torch.inf)
+        return bias.expand(batch, *bias.shape).flatten(0, 1)
 
 
 def training_step(model: nn.Module, task: Task, size: int) -> Callable[[], None]:
