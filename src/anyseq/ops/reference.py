@@ -9,6 +9,7 @@ import torch
 from torch.nn.functional import dropout
 
 from anyseq.ops.call import Call
+from anyseq.probability import Softmax
 
 
 def refusal(call: Call) -> str | None:
@@ -32,13 +33,22 @@ def attention(call: Call) -> tuple[torch.Tensor, torch.Tensor | None]:
     if allowed is not None:
         scores = scores.masked_fill(~allowed, -torch.inf)
 
-    weights = call.prob_map(scores)
+    weights = scores.softmax(-1) if _no_row_is_empty(call, scores) else call.prob_map(scores)
     if call.gain is not None:
         weights = weights * call.dense(call.gain)
     if call.weight_mod is not None:
         weights = call.weight_mod(weights, *indices)
     weights = dropout(weights, call.dropout_p)
     return weights.to(v.dtype) @ v, _log_sum_exp(scores) if call.return_lse else None
+
+
+def _no_row_is_empty(call: Call, scores: torch.Tensor) -> bool:
+    """Whether torch's softmax will do. To look costs a CPU less than to take care of such rows in
+    both passes; an accelerator would have to wait for the answer, and a graph cannot have it."""
+    looks = call.q.device.type == "cpu" and not torch.compiler.is_compiling()
+    if not (looks and isinstance(call.prob_map, Softmax) and scores.shape[-1]):
+        return False
+    return not bool((scores.detach().amax(-1) == -torch.inf).any())
 
 
 def _log_sum_exp(scores: torch.Tensor) -> torch.Tensor:
