@@ -9,7 +9,7 @@ import pytest
 
 from anyseq.cli.main import main
 from anyseq.errors import FileProblem
-from anyseq.experiments import EXPERIMENTS, kept_tables, report_text
+from anyseq.experiments import EXPERIMENTS, Row, Table, kept_tables, report_text
 
 DOCS = Path(__file__).parents[2] / "docs" / "experiments"
 
@@ -33,6 +33,17 @@ def test_report_of_results_alone(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert "| rpe | 0.500 |" in (tmp_path / "report.md").read_text()
     assert (tmp_path / "zinc-small.png").exists()
     assert json.loads((tmp_path / "results.json").read_text()) == rows
+
+
+def test_a_setting_without_the_metric_has_its_seeds_all_the_same() -> None:
+    """Pre-training has a loss only."""
+    rows = [
+        Row(experiment="zinc", scale="small", setting=name, seed=seed, metric=metric, value=0.5)
+        for name, seed, metric in (("rpe", 0, "mae"), ("begun", 0, "loss"), ("begun", 1, "loss"))
+    ]
+    text = report_text([Table("zinc", "small", rows)])
+    assert "| rpe | 0.500 | 0.122 | 1 |" in text
+    assert "| begun |  |  | 2 | 0.5 ± 0 |" in text
 
 
 @pytest.mark.parametrize("text", ["", "{", '[{"experiment": "zinc"}]', "[1]"])

@@ -23,13 +23,14 @@ def table_text(table: Table) -> str:
     rows = [head, ("---", *["---:"] * (len(head) - 1))]
     for setting in table.settings:
         found = table.summary(setting, main)
+        seen = [table.summary(setting, metric) for metric in table.metrics]
         published = experiment.published.get(setting)
         rows.append(
             (
                 setting,
                 _number(found, places=3),
                 "" if published is None else f"{published:.3f}",
-                "0" if found is None else str(found.seeds),
+                str(max(one.seeds for one in seen if one is not None)),
                 *(_number(table.summary(setting, metric)) for metric in others),
             )
         )
