@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
+
+import torch
 
 from anyseq.base import json_sha256
 from anyseq.construct.claim import Claim
 from anyseq.construct.error import combine, proved_status
 from anyseq.construct.kind import ASSUMES, kind_of_function
+from anyseq.construct.local import Local
 from anyseq.construct.methods.gather_wide import WideRecipe
 from anyseq.construct.needs import plain_attention
-from anyseq.construct.smooth import SHELLS, TOLD_BY_BOXES, Smoothness
+from anyseq.construct.smooth import SHELLS, Smoothness
 from anyseq.construct.verification import Check, Verification, digest
 from anyseq.positions import NoPosition
 
@@ -89,7 +92,7 @@ class Certificate:
             "tokens": shape.tokens,
             "features": shape.in_features,
             "out_features": shape.out_features,
-            "steps": round(1 / facts.step),
+            "steps": facts.step and 1 / facts.step,
             "positions": not isinstance(result.design.position, NoPosition),
             "dense": plain_attention(result.design),
             "kind": kind_of_function(result.design, error.norm),
@@ -103,6 +106,12 @@ class Certificate:
             if getattr(claim, name) != value:
                 why = f"result says {name} = {value!r}, the certificate {getattr(claim, name)!r}"
                 return Check("report", False, why)
+        if facts.cells != (known := len(result.fused.tensors().get("values", ()))):
+            why = f"result says cells = {facts.cells}, the table has values for {known}"
+            return Check("report", False, why)
+        if error.upper is None or not error.lower <= error.upper:
+            why = f"result has seen an error of {error.lower:.6g}, above what is proved"
+            return Check("report", False, why)
         if facts.status != proved_status(error.terms):
             why = f"result says status = {facts.status!r}, its terms {proved_status(error.terms)!r}"
             return Check("report", False, why)
@@ -111,16 +120,24 @@ class Certificate:
         return Check("report", True, "result.error is what the certificate claims")
 
     def _assumed(self) -> tuple[str, ...]:
-        """What of f, from the constants of the claim; which were told box by box, `error` says."""
+        """What of f, from the constants of the claim; which were told box by box, `error` says,
+        and where boxes have less than those, it must."""
         claim, said = self.claim, " ".join(self.result.error.assumes[:1])
-        known = Smoothness(
+        whole = Smoothness(
             lipschitz=math.inf if claim.lipschitz is None else claim.lipschitz,
             per_feature=claim.per_feature,
             modulus=None if claim.modulus is None else lambda distance: distance,
             curvature=math.inf if claim.curvature is None else claim.curvature,
         )
-        text = f"f is {known} (given)"
-        first = said if said.replace(TOLD_BY_BOXES, "") == text else text
+        boxes = self.result.fused.tensors().get("constants", torch.empty(0, 2))
+        steep, bent = (boxes < torch.tensor([whole.lipschitz, whole.curvature])).any(0).tolist()
+        told = Local(lambda lower, upper: lower.flatten(1).amax(1))  # by some function
+        texts = [
+            f"f is {replace(whole, local_lipschitz=one, local_curvature=other)} (given)"
+            for one in ([told] if steep else [None, told])
+            for other in ([told] if bent else [None, told])
+        ]
+        first = said if said in texts else texts[0]
         return (first, *([ASSUMES[claim.kind]] if claim.kind in ASSUMES else []))
 
 

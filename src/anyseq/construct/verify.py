@@ -23,9 +23,11 @@ from anyseq.construct.verification import Check, Tensors, Verification, digest
 from anyseq.construct.verify_balls import Mean, balls_agree, random_inputs
 from anyseq.construct.verify_boltzmann import boltzmann_network
 from anyseq.construct.verify_cells import cells_network
+from anyseq.construct.verify_design import layers_of
 from anyseq.construct.verify_front import Front, read_front, readable, run_front
 from anyseq.construct.verify_hats import boxes_error, hats_network
 from anyseq.construct.verify_kuhn import Grid, kuhn_network
+from anyseq.construct.verify_multisets import values_fit_lipschitz, with_repeats
 from anyseq.construct.verify_partition import partition_network
 from anyseq.construct.verify_ridges import States, ridges_error, ridges_network, sampled_states
 from anyseq.construct.verify_runs import cells_run, places_run
@@ -56,9 +58,9 @@ def verify(
     """
     looks = _Looks(claim, network, table)
     looks.at("weights", lambda: _same(digest(network.state_dict()), weights_sha256))
-    looks.at("table", lambda: _same(digest(table), table_sha256))
+    looks.at("table", lambda: _same(_numbers(table), table_sha256))
     looks.at("facts", lambda: _same(json_sha256(facts), facts_sha256))
-    looks.at("layers", looks.layers)
+    looks.at("layers", lambda: layers_of(network, memory=claim.method == "partition"))
     if claim.method == "gather" and "knots" in table:
         good = looks.at("front", looks.states) and looks.at("network", looks.ridges)
     elif claim.method == "gather":
@@ -100,13 +102,6 @@ class _Looks:
         """Whether the look found nothing wrong."""
         self.checks.append(_check(name, look))
         return self.checks[-1].passed is not False
-
-    def layers(self) -> str:
-        """Idle layers compute nothing, but they are counted."""
-        depth, layers = self.network.design.depth, self.network.shape.layers
-        if depth not in (None, layers):
-            raise Disagreement(f"{layers:,} layers, for a design with depth={depth:,}")
-        return f"{layers:,}" + (", as the design says" if depth else "; the design allows any")
 
     def tried(self, look_up: Fused) -> str:
         """Random inputs; on a ramp, which must be that of the weights, the look-up does not
@@ -192,6 +187,9 @@ class _Looks:
                 raise Disagreement(f"the look-up takes the tokens to start from {order}")
         else:
             text, self.measured = cells_run(self.claim, self.network, self.net, self.table)
+        if not self.claim.positions:
+            values = self.table["values"].numpy()
+            values_fit_lipschitz(self.claim, with_repeats(self.claim, values))
         return text
 
     def balls(self) -> str:
@@ -218,6 +216,14 @@ def _check(name: str, look: Callable[[], str]) -> Check:
     except (LookupError, ValueError, ArithmeticError, TypeError, RuntimeError) as problem:
         why = f"tensors and claim do not fit together: {type(problem).__name__}: {problem}"
         return Check(name, False, why)
+
+
+def _numbers(table: Tensors) -> str:
+    """The SHA-256 of a table of numbers; only constants of boxes may be infinite."""
+    for name, tensor in table.items():
+        if name != "constants" and not bool(tensor.isfinite().all()):
+            raise Disagreement(f"{name}: a number is infinite, or none")
+    return digest(table)
 
 
 def _same(found: str, recorded: str) -> str:
