@@ -285,7 +285,7 @@ def test_a_constant_that_the_values_contradict_is_found() -> None:
         assert claim.lipschitz is not None
         other = with_terms(replace(claim, lipschitz=claim.lipschitz / 16), cells=1 / 16)
         found = failed(forge(RESULTS[name], claim=other))
-        assert found["error"].startswith("values at neighbouring nodes differ")
+        assert found["error"].startswith("values at neighbouring")
 
 
 @pytest.mark.parametrize("name", CASES)

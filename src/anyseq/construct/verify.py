@@ -32,7 +32,13 @@ from anyseq.construct.verify_partition import partition_network
 from anyseq.construct.verify_ridges import States, ridges_error, ridges_network, sampled_states
 from anyseq.construct.verify_runs import cells_run, places_run
 from anyseq.construct.verify_sum import sum_network
-from anyseq.construct.verify_terms import Disagreement, Skipped, exceptions_hold, terms_hold
+from anyseq.construct.verify_terms import (
+    Disagreement,
+    Skipped,
+    by_multisets,
+    exceptions_hold,
+    terms_hold,
+)
 from anyseq.nn import Stack
 
 _TRIED = 256
@@ -177,7 +183,13 @@ class _Looks:
             measured = measured | {"interpolation": interpolation}
         if self._states is not None:
             measured = measured | ridges_error(claim, table, measured)
-        return terms_hold(claim, table, measured)
+        text = terms_hold(claim, table, measured)
+        if by_multisets(claim) and claim.method != "sum":  # which was looked at with its windows
+            values = self.table["values"].numpy()
+            if claim.method == "yun":
+                values = with_repeats(claim, values)
+            values_fit_lipschitz(claim, values)
+        return text
 
     def cells(self, order: Sequence[int] | None) -> str:
         if self.claim.dense:
@@ -187,9 +199,6 @@ class _Looks:
                 raise Disagreement(f"the look-up takes the tokens to start from {order}")
         else:
             text, self.measured = cells_run(self.claim, self.network, self.net, self.table)
-        if not self.claim.positions:
-            values = self.table["values"].numpy()
-            values_fit_lipschitz(self.claim, with_repeats(self.claim, values))
         return text
 
     def balls(self) -> str:
