@@ -7,6 +7,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+import anyseq as aq
+from anyseq.construct.certificate import Certificate
+
 
 def tamper(folder: Path, place: tuple[Any, ...], value: object) -> None:
     """Change a fact and make its hash fit."""
@@ -19,3 +22,11 @@ def tamper(folder: Path, place: tuple[Any, ...], value: object) -> None:
     facts = json.dumps(about["facts"], sort_keys=True)
     about["facts_sha256"] = hashlib.sha256(facts.encode()).hexdigest()
     (folder / "about.json").write_text(json.dumps(about))
+
+
+def bind(folder: Path) -> None:
+    """Make the hashes in the certificate fit what the folder holds now."""
+    loaded = aq.load(folder)
+    assert loaded.certificate is not None
+    again = Certificate.of(loaded.certificate.claim, loaded)
+    tamper(folder, ("certificate",), again.to_dict())

@@ -12,10 +12,13 @@ from anyseq.construct.certificate import Certificate
 from anyseq.construct.claim import Claim
 from anyseq.construct.error import Term, combine
 from anyseq.construct.fused import fused_from
+from anyseq.construct.kind import kind_of_function
+from anyseq.construct.needs import plain_attention
 from anyseq.construct.verification import Verification
 from anyseq.construct.verify import verify
 from anyseq.design import Design
-from anyseq.nn import Stack
+from anyseq.nn import Stack, StackShape
+from anyseq.positions import NoPosition
 
 
 def claim_of(result: Approximation) -> Claim:
@@ -24,10 +27,13 @@ def claim_of(result: Approximation) -> Claim:
 
 
 def network_with(
-    result: Approximation, weights: dict[str, torch.Tensor], design: Design | None = None
+    result: Approximation,
+    weights: dict[str, torch.Tensor],
+    design: Design | None = None,
+    shape: StackShape | None = None,
 ) -> Stack:
     tensors = result.model.state_dict() | weights
-    return type(result.model)(design or result.design, result.size, tensors)
+    return type(result.model)(design or result.design, shape or result.size, tensors)
 
 
 def is_felt(result: Approximation, weights: dict[str, torch.Tensor], x: torch.Tensor) -> bool:
@@ -55,12 +61,13 @@ def forge(
     *,
     claim: Claim | None = None,
     design: Design | None = None,
+    shape: StackShape | None = None,
     weights: dict[str, torch.Tensor] | None = None,
     look_up: dict[str, Any] | None = None,
 ) -> Verification:
     """What the certificate of the result says with another claim, which its error says too, for
     another design, with other weights, or with other facts and tensors of its look-up."""
-    claim, design = claim or claim_of(result), design or result.design
+    claim, design, shape = claim or claim_of(result), design or result.design, shape or result.size
     terms = [Term(name, value, on, "") for name, on, value in claim.terms]
     error = replace(
         result.error,
@@ -70,11 +77,11 @@ def forge(
         upper=claim.upper,
         exceptional=claim.exceptional,
     )
-    model = network_with(result, weights or {}, design)
+    model = network_with(result, weights or {}, design, shape)
     fused = result.fused.facts() | result.fused.tensors() | (look_up or {})
     other = replace(
         result,
-        facts=replace(result.facts, design=design),
+        facts=replace(result.facts, design=design, shape=shape),
         error=error,
         fused=fused_from(fused, {}),
         _make_model=lambda: model,
@@ -82,7 +89,19 @@ def forge(
         _fingerprint=model.fingerprint(),
         _certificate=None,
     )
-    return Certificate.of(claim, other).verify()
+    held = Certificate.of(claim, other)
+    other.error = replace(error, assumes=held._assumed())
+    return held.verify()
+
+
+def as_of(design: Design, claim: Claim) -> Claim:
+    """The claim, as it would be of a network of another design."""
+    return replace(
+        claim,
+        positions=not isinstance(design.position, NoPosition),
+        dense=plain_attention(design),
+        kind=kind_of_function(design, claim.norm),
+    )
 
 
 def with_terms(claim: Claim, **factors: float) -> Claim:

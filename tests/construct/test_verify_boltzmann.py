@@ -282,7 +282,7 @@ def test_a_constant_that_the_values_contradict_is_found() -> None:
         assert claim.lipschitz is not None
         other = with_terms(replace(claim, lipschitz=claim.lipschitz / 16), cells=1 / 16)
         found = failed(forge(RESULTS[name], claim=other))
-        assert found["error"].startswith("values at neighbouring nodes differ")
+        assert found["error"].startswith("values at neighbouring")
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -295,7 +295,6 @@ def test_a_network_of_many_sequences_is_run_at_some(monkeypatch: pytest.MonkeyPa
     """Its attention at all of them."""
     monkeypatch.setattr("anyseq.construct.verify_boltzmann._WORK", 0.0)
     monkeypatch.setattr("anyseq.construct.verify_boltzmann._LEAST", 3)
-    monkeypatch.setattr("anyseq.construct.verify_boltzmann._MOST", 0)
     held = RESULTS["three tokens"].certificate
     assert held is not None
     (why,) = [check.why for check in held.verify().checks if check.name == "network"]
@@ -303,9 +302,7 @@ def test_a_network_of_many_sequences_is_run_at_some(monkeypatch: pytest.MonkeyPa
     assert why.endswith("the whole network run at 3")
 
 
-def test_a_bound_is_compared_with_tables_of_any_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where neighbours are too many to be compared."""
-    monkeypatch.setattr("anyseq.construct.verify_boltzmann._MOST", 0)
+def test_a_bound_is_compared_with_the_whole_table() -> None:
     for name in ("three tokens", "no positions", "causal"):
         claim = claim_of(RESULTS[name])
         found = failed(forge(RESULTS[name], claim=replace(claim, bound=claim.bound / 2)))

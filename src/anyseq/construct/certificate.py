@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
+
+import torch
 
 from anyseq.base import json_sha256
 from anyseq.construct.claim import Claim
 from anyseq.construct.error import combine, proved_status
 from anyseq.construct.kind import ASSUMES, kind_of_function
+from anyseq.construct.local import Local
 from anyseq.construct.methods.gather_wide import WideRecipe
 from anyseq.construct.needs import plain_attention
-from anyseq.construct.smooth import SHELLS, TOLD_BY_BOXES, Smoothness
+from anyseq.construct.smooth import SHELLS, Smoothness
 from anyseq.construct.verification import Check, Verification, digest
 from anyseq.positions import NoPosition
 
@@ -78,8 +81,11 @@ class Certificate:
         return Verification((self._same_report(), *self._same_hashes(), *checked.checks))
 
     def _same_hashes(self) -> Iterator[Check]:
-        """Tensors and facts are those that were certified."""
-        now = Certificate.of(self.claim, self.result).to_dict()
+        """Tensors and facts are those that were certified; the table holds numbers."""
+        now, table = Certificate.of(self.claim, self.result).to_dict(), self.result.fused.tensors()
+        for name, tensor in table.items():
+            if name != "constants" and not bool(tensor.isfinite().all()):  # those of boxes may be
+                yield Check("table", False, f"{name}: a number is infinite, or none")
         for name in ("weights", "table", "facts"):
             found, recorded = now[f"{name}_sha256"], getattr(self, f"{name}_sha256")
             why = f"SHA-256 {found[:12]}..."
@@ -96,7 +102,7 @@ class Certificate:
             "tokens": shape.tokens,
             "features": shape.in_features,
             "out_features": shape.out_features,
-            "steps": round(1 / facts.step),
+            "steps": facts.step and 1 / facts.step,
             "positions": not isinstance(result.design.position, NoPosition),
             "dense": plain_attention(result.design),
             "kind": kind_of_function(result.design, error.norm),
@@ -110,6 +116,12 @@ class Certificate:
             if getattr(claim, name) != value:
                 why = f"result says {name} = {value!r}, the certificate {getattr(claim, name)!r}"
                 return Check("report", False, why)
+        if facts.cells != (known := len(result.fused.tensors().get("values", ()))):
+            why = f"result says cells = {facts.cells}, the table has values for {known}"
+            return Check("report", False, why)
+        if error.upper is None or not error.lower <= error.upper:
+            why = f"result has seen an error of {error.lower:.6g}, above what is proved"
+            return Check("report", False, why)
         if facts.status != proved_status(error.terms):
             why = f"result says status = {facts.status!r}, its terms {proved_status(error.terms)!r}"
             return Check("report", False, why)
@@ -118,16 +130,24 @@ class Certificate:
         return Check("report", True, "result.error is what the certificate claims")
 
     def _assumed(self) -> tuple[str, ...]:
-        """What of f, from the constants of the claim; which were told box by box, `error` says."""
+        """What of f, from the constants of the claim; which were told box by box, `error` says,
+        and where boxes have less than those, it must."""
         claim, said = self.claim, " ".join(self.result.error.assumes[:1])
-        known = Smoothness(
+        whole = Smoothness(
             lipschitz=math.inf if claim.lipschitz is None else claim.lipschitz,
             per_feature=claim.per_feature,
             modulus=None if claim.modulus is None else lambda distance: distance,
             curvature=math.inf if claim.curvature is None else claim.curvature,
         )
-        text = f"f is {known} (given)"
-        first = said if said.replace(TOLD_BY_BOXES, "") == text else text
+        boxes = self.result.fused.tensors().get("constants", torch.empty(0, 2))
+        steep, bent = (boxes < torch.tensor([whole.lipschitz, whole.curvature])).any(0).tolist()
+        told = Local(lambda lower, upper: lower.flatten(1).amax(1))  # by some function
+        texts = [
+            f"f is {replace(whole, local_lipschitz=one, local_curvature=other)} (given)"
+            for one in ([told] if steep else [None, told])
+            for other in ([told] if bent else [None, told])
+        ]
+        first = said if said in texts else texts[0]
         return (first, *([ASSUMES[claim.kind]] if claim.kind in ASSUMES else []))
 
 

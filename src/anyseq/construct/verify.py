@@ -23,14 +23,22 @@ from anyseq.construct.verification import Check, Tensors, Verification
 from anyseq.construct.verify_balls import Mean, balls_agree, random_inputs
 from anyseq.construct.verify_boltzmann import boltzmann_network
 from anyseq.construct.verify_cells import cells_network
+from anyseq.construct.verify_design import layers_of
 from anyseq.construct.verify_front import Front, read_front, readable, run_front
 from anyseq.construct.verify_hats import boxes_error, hats_network
 from anyseq.construct.verify_kuhn import Grid, kuhn_network
+from anyseq.construct.verify_multisets import values_fit_lipschitz, with_repeats
 from anyseq.construct.verify_partition import partition_network
 from anyseq.construct.verify_ridges import States, ridges_error, ridges_network, sampled_states
 from anyseq.construct.verify_runs import cells_run, places_run
 from anyseq.construct.verify_sum import sum_network
-from anyseq.construct.verify_terms import Disagreement, Skipped, exceptions_hold, terms_hold
+from anyseq.construct.verify_terms import (
+    Disagreement,
+    Skipped,
+    by_multisets,
+    exceptions_hold,
+    terms_hold,
+)
 from anyseq.nn import Stack
 
 _TRIED = 256
@@ -51,7 +59,7 @@ def verify(
     order: what the look-up of "yun" thinks positions add to the tokens; None for other methods.
     """
     looks = _Looks(claim, network, table)
-    looks.at("layers", looks.layers)
+    looks.at("layers", lambda: layers_of(network, memory=claim.method == "partition"))
     good = all(looks.at(name, look) for name, look in looks.at_network(order).items())
     looks.at("look-up", lambda: looks.tried(look_up))
     if good:
@@ -99,13 +107,6 @@ class _Looks:
 
     def no_opinion(self) -> str:
         raise Disagreement(f'there is no second opinion on method "{self.claim.method}"')
-
-    def layers(self) -> str:
-        """Idle layers compute nothing, but they are counted."""
-        depth, layers = self.network.design.depth, self.network.shape.layers
-        if depth not in (None, layers):
-            raise Disagreement(f"{layers:,} layers, for a design with depth={depth:,}")
-        return f"{layers:,}" + (", as the design says" if depth else "; the design allows any")
 
     def tried(self, look_up: Fused) -> str:
         """Random inputs; on a ramp, which must be that of the weights, the look-up does not
@@ -190,7 +191,13 @@ class _Looks:
             measured = measured | {"interpolation": interpolation}
         if self._states is not None:
             measured = measured | ridges_error(claim, table, measured)
-        return terms_hold(claim, table, measured)
+        text = terms_hold(claim, table, measured)
+        if by_multisets(claim) and claim.method != "sum":  # which was looked at with its windows
+            values = self.table["values"].numpy()
+            if claim.method == "yun":
+                values = with_repeats(claim, values)
+            values_fit_lipschitz(claim, values)
+        return text
 
     def balls(self) -> str:
         if self._states is not None:

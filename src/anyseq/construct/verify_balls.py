@@ -17,10 +17,9 @@ import numpy as np
 import torch
 
 from anyseq.construct.claim import Claim
-from anyseq.construct.verify_boltzmann import by_multisets
 from anyseq.construct.verify_hats import exact_hats
 from anyseq.construct.verify_multisets import outputs_at
-from anyseq.construct.verify_terms import Disagreement, Skipped
+from anyseq.construct.verify_terms import Disagreement, Skipped, by_multisets
 
 _BITS = 300
 _WORK = 400_000  # weights that are not 0, times tokens, for all inputs together

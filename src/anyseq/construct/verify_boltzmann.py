@@ -33,23 +33,21 @@ import torch
 from anyseq.construct.claim import Claim
 from anyseq.construct.verify_front import Weights
 from anyseq.construct.verify_lost import cases_of, lost_pairs
-from anyseq.construct.verify_multisets import all_multisets, outputs_at
-from anyseq.construct.verify_terms import Disagreement
+from anyseq.construct.verify_multisets import all_multisets
+from anyseq.construct.verify_terms import Disagreement, by_multisets
 from anyseq.construct.verify_windows import FeedForwardReader, Windows
 from anyseq.nn import Stack
 
 _BATCH = 4096
 _WORK = 1e9  # products in all runs of the whole network
 _LEAST = 64  # sequences that it is run at, if there are as many
-_MOST = 2**20  # values of f that are compared with their neighbours
 
 
 def boltzmann_network(
     claim: Claim, network: Stack, net: Weights, table: Mapping[str, torch.Tensor]
 ) -> tuple[str, dict[str, float], dict[str, torch.Tensor]]:
     """What was seen; the measures of inputs on ramps and of inputs with lost tokens, the share of
-    lost pairs, and the reach; and what is "known" of f: a row for every sequence of cells, NaN
-    where pairs are lost, or no row if they are too many."""
+    lost pairs, and the reach; and what is "known" of f: NaN where pairs are lost."""
     values = table["values"].numpy()
     sequences = all_sequences(claim, len(values))
     read = _Network(claim, network, net)
@@ -79,13 +77,8 @@ def boltzmann_network(
             "alike": float(lost.mean()),
             "lost": float(lost.any(1).mean()),
         },
-        {"known": torch.from_numpy(_known(claim, np.where(lost[..., None], np.nan, values)))},
+        {"known": torch.from_numpy(np.where(lost[..., None], np.nan, values))},
     )
-
-
-def by_multisets(claim: Claim) -> bool:
-    """Whether the table has a row for every multiset of cells instead of every sequence."""
-    return claim.dense and not claim.positions
 
 
 def all_sequences(claim: Claim, rows: int) -> np.ndarray:
@@ -270,13 +263,3 @@ def _run(claim: Claim, network: Stack, sequences: np.ndarray, values: np.ndarray
             apart = np.abs(found - wanted).max()
             raise Disagreement(f"within some cells the network is off the table by {apart:.3g}")
     return len(rows)
-
-
-def _known(claim: Claim, values: np.ndarray) -> np.ndarray:
-    """A row for every sequence, the last token fastest; none if there are too many."""
-    cells, tokens = claim.steps**claim.features, claim.tokens
-    if cells**tokens * tokens > _MOST:
-        return values[:0]
-    if not by_multisets(claim):
-        return values
-    return outputs_at(values, np.indices((cells,) * tokens).reshape(tokens, -1).T, cells)

@@ -84,6 +84,8 @@ class Reader:
         counted = max(claim.features, claim.out_features)  # a further feature counts nothing
         self.digits = np.array([float(claim.steps) ** k * (k < counted) for k in range(self.width)])
         self.cells = claim.steps**claim.features  # of a token
+        if "constant" in net and ("position" in net or claim.dense or not claim.positions):
+            raise Disagreement("a constant is added to x, and no gains make positions of it")
 
     def check_shape(self) -> None:
         """Attention halves in one run, each but the last without feed-forward, and E."""

@@ -9,13 +9,14 @@ is looked at without the code that made it:
    of values of f in that simplex, and the mean of a convex function is at most its interpolant with
    the side of the box for a step (`anyseq.construct.leaves`): the bound of the box is that of a
    grid of its side, with its own constants.
-3. The values at the corners of a box must not contradict its constants.
+3. The values at the corners of a box must not contradict its constants, nor those at nodes on its
+   sides, where smaller boxes are next to it. There are no other nodes.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from itertools import product
 
@@ -25,7 +26,7 @@ import torch
 from anyseq.construct.claim import Claim
 from anyseq.construct.verify_front import Front, Weights
 from anyseq.construct.verify_kuhn import Grid, agrees
-from anyseq.construct.verify_terms import Disagreement
+from anyseq.construct.verify_terms import Disagreement, directions
 from anyseq.nn import Stack
 
 _BATCH = 1 << 14
@@ -123,6 +124,7 @@ def boxes_error(claim: Claim, table: Table, off: float) -> float:
     steep, bent = constants.T
     if constants.shape != (len(boxes), 2) or not (constants >= 0).all():
         raise Disagreement("constants of boxes: one is negative or no number")
+    _fit_the_whole(claim, steep, bent)
     _values_fit(claim, table, off)
     axes = claim.tokens * claim.features
     side = boxes[:, -1] / claim.steps
@@ -136,6 +138,15 @@ def boxes_error(claim: Claim, table: Table, off: float) -> float:
     if most == 0.0:
         return 0.0
     return most * float((side**axes @ (bound / most) ** claim.p) ** (1 / claim.p))
+
+
+def _fit_the_whole(claim: Claim, steep: np.ndarray, bent: np.ndarray) -> None:
+    """No box has more than the constant claimed for the cube, or any where none is claimed."""
+    for most, boxes in ((claim.lipschitz, steep), (claim.curvature, bent)):
+        if (np.isfinite(boxes) if most is None else boxes > most).any():
+            raise Disagreement("a constant of a box is not within that of the cube")
+    if claim.per_feature is not None and (steep < claim.lipschitz).any():
+        raise Disagreement("constants per feature beside those of boxes")
 
 
 def _fill_the_cube(claim: Claim, boxes: np.ndarray) -> None:
@@ -192,6 +203,27 @@ def _values_fit(claim: Claim, table: Table, off: float) -> None:
             f"values at the corners of box {at} differ by {(high - low)[at].max():.6g}; its "
             f"constant allows {allowed[at]:.6g}"
         )
+    corners = [(corner + side[:, None] * np.array(w)) @ place for w in product((0, 1), repeat=axes)]
+    if len(np.unique(corners)) != len(keys):
+        raise Disagreement("a node is no corner of a box")
+    for row, node in _between_corners(nodes, boxes):
+        here, y = f(nodes[node]), (nodes[node] - corner[row]) / side[row, None]
+        order = np.argsort(-y, axis=1)
+        marks = np.pad(np.take_along_axis(y, order, axis=1), ((0, 0), (1, 1)))
+        marks[:, 0] = 1.0
+        walk, mean, far, square = np.zeros(y.shape), 0.0 * here, 0.0 * y[:, 0], 0.0 * y[:, 0]
+        for step in range(axes + 1):
+            weight = marks[:, step] - marks[:, step + 1]
+            mean += weight[:, None] * f(corner[row] + side[row, None] * walk.astype(np.int64))
+            far += weight * np.abs(walk - y).max(1)
+            square += weight * ((walk - y) ** 2).sum(1)
+            if step < axes:
+                np.put_along_axis(walk, order[:, [step]], 1.0, axis=1)
+        width = side[row] / claim.steps
+        with np.errstate(invalid="ignore"):  # 0 times an infinite constant bounds nothing
+            allowed = np.fmin(steep[row] * width * far, bent[row] * width**2 * square / 2)
+        if (np.abs(here - mean).max(1) > allowed + 2 * noise).any():
+            raise Disagreement("a value on the side of a box is not within its constants")
     for size in np.unique(side[side < claim.steps]):
         (rows,) = np.nonzero(side == size)
         parent, group, parts = np.unique(
@@ -200,9 +232,34 @@ def _values_fit(claim: Claim, table: Table, off: float) -> None:
         most = np.zeros(len(parent))
         np.maximum.at(most, group.reshape(-1), bent[rows])
         start, most = parent[parts == 2**axes] * 2 * size, most[parts == 2**axes]
-        for axis in np.eye(axes, dtype=np.int64):
-            bend = f(start) - 2 * f(start + size * axis) + f(start + 2 * size * axis)
-            if (np.abs(bend).max(1) > most * (size / claim.steps) ** 2 + 4 * noise).any():
+        for way in map(np.array, directions(axes)):
+            # entries that trade places meet half-way: kinks are allowed there
+            kinks = (start[:, :, None] == start[:, None]) & (way[:, None] * way == -1)
+            first = start[~kinks.any((1, 2))] + 2 * size * (way < 0)
+            bend = f(first) - 2 * f(first + size * way) + f(first + 2 * size * way)
+            allowed = most[~kinks.any((1, 2))] * (way**2).sum() * (size / claim.steps) ** 2
+            if (np.abs(bend).max(1) > allowed + 4 * noise).any():
                 raise Disagreement(
                     "values at nodes in a row bend by more than the curvature of their boxes allows"
                 )
+
+
+def _between_corners(
+    nodes: np.ndarray, boxes: np.ndarray
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Boxes, and nodes in them that are no corners of theirs: rows of the two, pair by pair."""
+    corner, side = boxes[:, :-1], boxes[:, -1]
+    base = int((corner + side[:, None]).max()) + 1
+    place = base ** np.arange(corner.shape[1], dtype=np.int64)
+    for size in np.unique(side):
+        (rows,) = np.nonzero(side == size)
+        rows = rows[np.argsort(corner[rows] @ place)]
+        (inside,) = np.nonzero((nodes % size).any(1))
+        for before in product((0, 1), repeat=corner.shape[1]):
+            # along an axis where a node is on a border, the box after it or the one before
+            border = nodes[inside] % size == 0
+            taken = inside[(border | (np.array(before) == 0)).all(1)]
+            low = (nodes[taken] - np.array(before)) // size * size
+            at = np.searchsorted(corner[rows] @ place, low @ place).clip(max=len(rows) - 1)
+            there = (corner[rows[at]] == low).all(1)
+            yield rows[at[there]], taken[there]

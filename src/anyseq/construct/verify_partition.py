@@ -84,7 +84,8 @@ def partition_network(
     axes, values = claim.tokens * claim.features, table["values"].numpy()
     if not readable(claim, network) or shape.bos:
         raise Disagreement("expected tokens alone, and vectors of positions added to them")
-    if not isinstance(shape, MemoryShape) or net["halves"].tolist() != [[0, 0], [1, 1]]:
+    busy, idle = net["halves"][:2].tolist(), net["halves"][2:]
+    if not isinstance(shape, MemoryShape) or busy != [[0, 0], [1, 1]] or (idle >= 0).any():
         raise Disagreement("expected a layer that routes and a layer with a memory")
     if (shape.slots_at, len(net["memory_key"])) != (layout.slots_at, claim.steps**axes):
         raise Disagreement("the memory is of another size, or looks at other features")

@@ -23,7 +23,7 @@ import torch
 
 from anyseq.construct.claim import Claim
 from anyseq.construct.verify_front import Weights
-from anyseq.construct.verify_terms import Disagreement
+from anyseq.construct.verify_terms import Disagreement, changes_fit
 from anyseq.nn import Stack
 
 _UNIT = 2.0**-53
@@ -101,21 +101,16 @@ def ridges_error(claim: Claim, table: Table, measured: Mapping[str, float]) -> d
         omega = dict(claim.modulus)
         far = min(deviation * math.sqrt(axes), 1.0)
         nearest = min((h for h in omega if h >= far * (1 - 1e-12)), default=None)
-        if nearest is None or 1 / nodes not in omega:
+        if nearest is None:
             raise Disagreement("the modulus is not recorded where it is needed")
-        kernel, step = 2 * omega[nearest], omega[1 / nodes]
+        kernel = 2 * omega[nearest]
     elif claim.lipschitz is not None:
         count = claim.tokens if claim.per_feature is not None else axes
         kernel = claim.lipschitz * deviation * math.sqrt(count)
-        step = claim.lipschitz / nodes
     else:
         raise Disagreement("no constant is given that bounds the error of the kernel")
     grid = values.reshape(*[nodes] * axes, -1)
-    apart = max(float(np.abs(np.diff(grid, axis=axis)).max(initial=0)) for axis in range(axes))
-    if apart > step + 1e-9 * float(np.abs(values).max()):
-        raise Disagreement(
-            f"values at neighbouring nodes differ by {apart:.6g}; the constants allow {step:.6g}"
-        )
+    changes_fit(claim, grid, 1 / nodes, 1e-9 * float(np.abs(values).max()))
     return {"kernel": kernel, "ridges": (math.pi / claim.steps) ** 2 / 8 * measured["amplitude"]}
 
 

@@ -4,9 +4,9 @@ or with a margin where there are none."""
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
-from itertools import product
+from itertools import combinations, pairwise, product
 
 import numpy as np
 import torch
@@ -29,25 +29,23 @@ def terms_hold(
 ) -> str:
     """Derive every term again; none may exceed the one claimed, nor their sum `upper`.
 
-    table: its values; "known" where those are not f's at every node or sequence of cells: NaN where
-    nothing is known, or no row. measured: what only the network says:
-    "rounding" of one entry, and for cells "ramps" and "repeats", the measures of the exceptional
-    sets, "alike", the share of tokens that get the value of others, and "reach", the largest |T|;
-    or the "interpolation" of an adaptive grid, or "kernel" and "ridges" of one wide layer, where
-    values and constants were looked at with it; or the "blending" of a memory, or what the "cells"
-    of several grids cost.
+    table: its values, and as "known" those of f, if they are not all: NaN elsewhere. measured: what
+    only the network says: "rounding" of one entry, and for cells "ramps" and "repeats", the
+    measures of the exceptional sets, "alike", the share of tokens that get the value of others, and
+    "reach", the largest |T|; or the "interpolation" of an adaptive grid, or "kernel" and "ridges"
+    of one wide layer, where values and constants were looked at with it; or the "blending" of a
+    memory, or what the "cells" of several grids cost.
     """
     _check_numbers(claim)
     if not measured.keys() & {"interpolation", "kernel"}:
         values = table["values"].numpy()
-        largest = _largest(values)
+        largest = largest_of(values)
         if largest > claim.bound * (1 + 2.0**-40) + measured["rounding"]:
             raise Disagreement(
                 f"the table holds {largest:.6g}, but |f| <= {claim.bound:.6g} is claimed"
             )
-        by_sequence = claim.positions or claim.method in ("gather", "boltzmann")
-        known = table["known"].numpy() if "known" in table else values
-        if by_sequence and claim.method != "sum" and len(known):
+        if not by_multisets(claim):
+            known = table["known"].numpy() if "known" in table else values
             _values_fit_constants(claim, known, 2 * measured["rounding"])
     entries = claim.tokens * claim.out_features
     factor = entries ** (1 / claim.p) if claim.norm == "lp" else 1.0
@@ -80,10 +78,10 @@ def terms_hold(
             share = measured["alike"] ** (1 / claim.p)
             derived["alike", "alike"] = share * factor * reach
     claimed = {(name, on): value for name, on, value in claim.terms}
-    if claimed.keys() != derived.keys():
+    if claimed.keys() != derived.keys() or len(claimed) != len(claim.terms):
         raise Disagreement(f"terms {sorted(claimed)}, expected {sorted(derived)}")
     for key, value in derived.items():
-        if value > claimed[key] * _MARGIN:
+        if not value <= claimed[key] * _MARGIN:
             raise Disagreement(f"{key[0]}: {claimed[key]:.9g} claimed, {value:.9g} derived")
     _check_sum(claim)
     return f"|f - T| <= {_together(claim, derived):.6g} derived again, {claim.upper:.6g} claimed"
@@ -101,10 +99,35 @@ def exceptions_hold(claim: Claim, measured: Mapping[str, float]) -> str:
     return f"inputs of measure {derived:.3g}, derived again" if derived else "none"
 
 
+def by_multisets(claim: Claim) -> bool:
+    """Whether a table has one row for all orders of some cells: it speaks of equivariant f alone.
+
+    (Dense attention is all that "boltzmann" needs for that, "yun" has no positions, "sum" no use
+    for any.)"""
+    unordered = claim.method == "yun" or (claim.method == "boltzmann" and claim.dense)
+    return claim.method == "sum" or (unordered and not claim.positions)
+
+
 def _check_numbers(claim: Claim) -> None:
     numbers = [claim.bound, claim.upper, *(value for _, _, value in claim.terms)]
+    numbers += [known for known in (claim.lipschitz, claim.curvature) if known is not None]
+    numbers += [
+        *(claim.per_feature or ()),
+        *(part for pair in claim.modulus or () for part in pair),
+    ]
     if not claim.terms or not all(math.isfinite(number) and number >= 0 for number in numbers):
         raise Disagreement("no terms, or a number of the claim is negative or not finite")
+    if claim.per_feature is not None:
+        total = math.fsum(claim.per_feature)
+        if len(claim.per_feature) != claim.features or claim.lipschitz is None:
+            raise Disagreement("constants per feature: one is missing, or their sum is")
+        if not abs(claim.lipschitz - total) <= 1e-9 * total:
+            raise Disagreement("lipschitz is not the sum of the constants per feature")
+    rises = [w for _, w in sorted(claim.modulus or ())]
+    if any(after * _MARGIN < before for before, after in pairwise(rises)):
+        raise Disagreement("the modulus falls")
+    if by_multisets(claim) and claim.kind != "equivariant" and claim.tokens > 1:
+        raise Disagreement("values for one order of the tokens say nothing of the others")
     exponent = 1 <= claim.p < math.inf and (claim.norm != "mean" or claim.p == 1)
     if claim.norm not in ("sup", "lp", "mean") or not exponent:
         raise Disagreement(f"norm {claim.norm!r} with p = {claim.p:g}")
@@ -178,8 +201,6 @@ def lipschitz(claim: Claim) -> float:
     """L, which bounds the error within a cell."""
     if claim.lipschitz is None:
         raise Disagreement("no constant is given that bounds the error within a cell")
-    if claim.per_feature is not None and sum(claim.per_feature) > claim.lipschitz * _MARGIN:
-        raise Disagreement("lipschitz is less than the sum of the constants per feature")
     return claim.lipschitz
 
 
@@ -189,51 +210,96 @@ def _known(omega: Mapping[float, float], distance: float) -> float:
     return omega[distance]
 
 
-def _values_fit_constants(claim: Claim, values: np.ndarray, off: float) -> None:
-    """Values at neighbouring nodes (or cells' centres, δ apart too) must not contradict the
-    constants: differences along every direction {0, 1}^D, and second ones along the axes, except
-    where the middle node has another entry equal to that which moves: kinks are allowed there."""
-    per_axis = claim.steps + (claim.method == "gather")
-    axes = claim.tokens * claim.features
-    grid = values.reshape(*[per_axis] * axes, -1)  # in whatever order of the axes of a token
-    noise = 1e-9 * _largest(values) + off
-    omega = dict(claim.modulus or ())
-    allowed = math.inf
+def allowed_change(claim: Claim, distance: float, features: Iterable[int]) -> float:
+    """What f may change if these features move by at most `distance`: that of as many moves as it
+    takes, where a modulus is recorded for shorter ones only."""
+    if claim.per_feature is not None:
+        return distance * math.fsum(claim.per_feature[feature] for feature in features)
     if claim.lipschitz is not None:
-        allowed = claim.lipschitz / claim.steps
-    elif 1 / claim.steps in omega:
-        allowed = omega[1 / claim.steps]
-    if axes <= 8 and per_axis > 1:
-        for direction in product((0, 1), repeat=axes):
-            ahead = grid[tuple(slice(step, None) for step in direction)]
-            behind = grid[tuple(slice(None, per_axis - step) for step in direction)]
-            apart = _largest(ahead - behind)
-            if any(direction) and apart > allowed + noise:
-                raise Disagreement(
-                    f"values at neighbouring nodes differ by {apart:.6g}; the constants allow "
-                    f"{allowed:.6g}"
-                )
-    if claim.curvature is not None and per_axis > 2:
-        bend = max(_bend(grid, axis) for axis in range(axes))
-        if bend > claim.curvature / claim.steps**2 + 2 * noise:
+        return distance * claim.lipschitz
+    moves = ((math.ceil(distance / h * (1 - 1e-12)), w) for h, w in claim.modulus or () if h > 0)
+    return min((count * w for count, w in moves), default=math.inf)
+
+
+def changes_fit(claim: Claim, grid: np.ndarray, step: float, noise: float) -> None:
+    """Values at nodes one step apart, in the maximum over all axes, or over those of one feature,
+    must not contradict the constants: between those further apart lies a chain of such. grid: an
+    axis for every entry of x, token by token, and one for the entries of f."""
+    axes = range(claim.tokens * claim.features)
+    parts = [range(claim.features), *([k] for k in range(claim.features))]
+    for features in parts if claim.per_feature is not None else parts[:1]:
+        high = grid
+        for axis in (axis for axis in axes if axis % claim.features in features):
+            place = np.arange(grid.shape[axis])
+            for move in (1, -1):
+                near = (place + move).clip(0, place[-1])
+                high = np.fmax(high, np.take(high, near, axis))
+        apart, allowed = largest_of(high - grid), allowed_change(claim, step, features)
+        if apart > allowed + noise:
             raise Disagreement(
-                f"values at neighbouring nodes bend by {bend:.6g}; curvature={claim.curvature:g} "
-                f"allows {claim.curvature / claim.steps**2:.6g}"
+                f"values at neighbouring nodes differ by {apart:.6g}; the constants allow "
+                f"{allowed:.6g}"
             )
 
 
-def _bend(grid: np.ndarray, axis: int) -> float:
-    """The largest second difference along an axis (all but the last are axes of the cube), the
-    middle node having no other entry equal to that one."""
-    bends = np.abs(np.diff(grid, 2, axis=axis))
-    axes = range(grid.ndim - 1)
-    place = np.ogrid[tuple(slice(size) for size in bends.shape[:-1])]
-    for other in axes:
-        if other != axis:
-            bends = np.where((place[axis] + 1 == place[other])[..., None], 0.0, bends)
-    return _largest(bends)
+def _values_fit_constants(claim: Claim, values: np.ndarray, off: float) -> None:
+    """Values at nodes (or cells' centres, δ apart too) must not contradict the constants."""
+    axes, features = claim.tokens * claim.features, claim.features
+    per_axis = claim.steps + (claim.method == "gather")
+    grid = values.reshape(*[per_axis] * axes, -1)
+    if claim.method in ("yun", "boltzmann"):  # which number the cells of a token from its last axis
+        order = [
+            token * features + k for token in range(claim.tokens) for k in range(features)[::-1]
+        ]
+        grid = grid.transpose(*order, axes)
+    noise = 1e-9 * largest_of(values) + off
+    changes_fit(claim, grid, 1 / claim.steps, noise)
+    if claim.curvature is not None and per_axis > 2:
+        for direction in directions(axes):
+            bend = _bend(grid, direction)
+            allowed = claim.curvature * sum(map(abs, direction)) / claim.steps**2
+            if bend > allowed + 4 * noise:
+                raise Disagreement(
+                    f"values at neighbouring nodes bend by {bend:.6g}; "
+                    f"curvature={claim.curvature:g} allows {allowed:.6g}"
+                )
 
 
-def _largest(values: np.ndarray) -> float:
+def directions(axes: int) -> Iterator[tuple[int, ...]]:
+    """In which values must not bend too much: all of {-1, 0, 1}^D but for their signs, or, of many
+    axes, along one or two of them, or along all."""
+    if axes <= 4:
+        yield from (way for way in product((-1, 0, 1), repeat=axes) if way > (0,) * axes)
+        return
+    yield (1,) * axes
+    units = np.eye(axes, dtype=int)
+    yield from map(tuple, units.tolist())
+    for one, other in combinations(units, 2):
+        yield from (tuple((one + other).tolist()), tuple((one - other).tolist()))
+
+
+def _bend(grid: np.ndarray, direction: tuple[int, ...]) -> float:
+    """The largest second difference along a direction, except where two entries of x change places
+    on the way: kinks are allowed there."""
+    per_axis, axes = grid.shape[0], len(direction)
+    behind, middle, ahead = (
+        grid[
+            tuple(
+                slice(max(0, -2 * d) + k * d, per_axis - max(0, 2 * d) + k * d) for d in direction
+            )
+        ]
+        for k in range(3)
+    )
+    bends = np.abs(behind - 2 * middle + ahead)
+    start = np.ogrid[tuple(slice(size) for size in bends.shape[:-1])]
+    place = [at + max(0, -2 * d) for at, d in zip(start, direction, strict=True)]
+    for one, other in combinations(range(axes), 2):
+        if turn := 2 * (direction[one] - direction[other]):
+            apart = place[one] - place[other]
+            bends = np.where((apart * (apart + turn) < 0)[..., None], 0.0, bends)
+    return largest_of(bends)
+
+
+def largest_of(values: np.ndarray) -> float:
     """Of all |values| that are numbers."""
     return float(np.fmax.reduce(np.abs(values), axis=None, initial=0.0))

@@ -1,0 +1,275 @@
+"""Results that claim what is not so, with every hash made to fit: the second opinion says no."""
+
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import anyseq as aq
+from anyseq.construct import Approximation
+from anyseq.construct.claim import Claim
+from anyseq.construct.functions import FUNCTIONS
+from anyseq.construct.verify_design import layers_of
+from anyseq.construct.verify_hats import boxes_error
+from anyseq.construct.verify_terms import Disagreement, terms_hold
+from construct.folders import bind, tamper
+from construct.forgery import as_of, claim_of, failed, forge, with_terms
+
+MEAN, SPIKE = FUNCTIONS["plus-mean"], aq.functions["spike"]
+NOWHERE = aq.NoPosition()
+ANY_ORDER = aq.Design(2, position=NOWHERE)
+
+
+def build(
+    f: Any, design: aq.Design, features: int, tol: float, norm: str, method: str, **known: Any
+) -> Approximation:
+    return aq.approximate(f, design, features=features, tol=tol, norm=norm, method=method, **known)
+
+
+def wave(x: torch.Tensor) -> torch.Tensor:
+    """It rises along one entry of a token and falls along the other."""
+    return (3 * (x[..., :1] - x[..., 1:])).sin()
+
+
+def saddle(x: torch.Tensor) -> torch.Tensor:
+    """It does not bend along any axis."""
+    return 4 * x[..., :1] * x[..., 1:]
+
+
+def pairs(x: torch.Tensor) -> torch.Tensor:
+    """Σ_(i<j) x_i x_j / 2: its curvature is (D-1)/2, and all second derivatives are 1/2 or 0."""
+    whole = x.sum(1, keepdim=True)
+    return ((whole.square() - x.square().sum(1, keepdim=True)) / 4).expand_as(x)
+
+
+def level(x: torch.Tensor) -> torch.Tensor:
+    return x.sum(1, keepdim=True).expand_as(x) / 2
+
+
+RESULTS: dict[str, Approximation] = {
+    "gather": build(wave, aq.Design(1), 2, 0.5, "sup", "gather", lipschitz=6.0),
+    "tokens": build(MEAN, aq.Design(2), 1, 0.5, "sup", "gather", lipschitz=2.0),
+    "per feature": build(wave, aq.Design(1), 2, 0.5, "sup", "gather", lipschitz=[3.0, 3.0]),
+    "modulus": build(wave, aq.Design(1), 2, 0.5, "sup", "gather", lipschitz=lambda h: 6 * h),
+    "saddle": build(saddle, aq.Design(1), 2, 0.3, "sup", "gather", curvature=4.0),
+    "pairs": build(pairs, aq.Design(5), 1, 0.4, "sup", "gather", curvature=2.0),
+    "wide": build(level, aq.Design(2, depth=2), 1, 0.9, "sup", "gather", lipschitz=1.0),
+    "adaptive": build(
+        SPIKE, aq.Design(2), 1, 0.05, "sup", "gather",
+        lipschitz=SPIKE.local_lipschitz, curvature=SPIKE.local_curvature,
+    ),
+    "yun": build(FUNCTIONS["sort"], aq.Design(2), 1, 0.5, "lp", "yun", lipschitz=1.0),
+    "yun, modulus": build(
+        FUNCTIONS["sort"], aq.Design(2), 1, 0.5, "lp", "yun", lipschitz=lambda h: h
+    ),
+    "yun, no order": build(MEAN, ANY_ORDER, 1, 1.0, "lp", "yun", lipschitz=2.0),
+    "sum": build(MEAN, ANY_ORDER, 1, 0.9, "sup", "sum", lipschitz=2.0),
+    "partition": build(MEAN, aq.Design(2), 1, 0.9, "lp", "partition", lipschitz=2.0),
+    "boltzmann": build(MEAN, ANY_ORDER, 1, 0.9, "lp", "boltzmann", lipschitz=2.0),
+    "rounds": build(
+        FUNCTIONS["sort"], aq.Design(2, position=aq.Rotary()), 1, 0.9, "lp", "boltzmann",
+        lipschitz=1.0,
+    ),
+}  # fmt: skip
+
+
+def claim(name: str) -> Claim:
+    return claim_of(RESULTS[name])
+
+
+def forged(name: str, other: Claim | None = None, **changed: Any) -> dict[str, str]:
+    return failed(forge(RESULTS[name], claim=other, **changed))
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_what_was_built_holds(name: str) -> None:
+    assert not forged(name)
+
+
+@pytest.mark.parametrize("name", sorted(RESULTS.keys() - {"pairs"}))
+def test_constants_that_are_no_numbers_bound_nothing(name: str) -> None:
+    terms = {"interpolation": 1e-6, "cells": 1e-6, "kernel": 1e-6, "blending": 1e-6}
+    small = with_terms(claim(name), **terms)
+    for wrong in (math.nan, -1.0):
+        known: dict[str, Any] = {"lipschitz": wrong, "modulus": None, "per_feature": None}
+        assert forged(name, replace(small, curvature=None, **known))
+        assert forged(name, replace(small, lipschitz=None, modulus=((1.0, wrong),)))
+
+
+@pytest.mark.parametrize("name", ["gather", "wide", "yun", "yun, no order", "sum", "boltzmann"])
+def test_values_that_change_more_than_lipschitz_says_are_found(name: str) -> None:
+    """Also where it is not along an axis, nor all entries growing; of many axes; in any order."""
+    held = claim(name)
+    assert held.lipschitz is not None
+    part = {"interpolation": 0.6, "cells": 0.6, "kernel": 0.6}
+    found = forged(name, replace(with_terms(held, **part), lipschitz=0.55 * held.lipschitz))
+    assert any("differ by" in why for why in found.values()), found
+
+
+def test_constants_per_feature_are_those_of_the_values() -> None:
+    small = with_terms(claim("gather"), interpolation=1e-3)
+    assert forged("gather", replace(small, per_feature=(1e-4, 1e-4)))
+    assert forged("gather", replace(small, lipschitz=None, per_feature=(1e-4, 1e-4)))
+    assert forged("gather", replace(claim("gather"), per_feature=(6.0,)))
+    uneven = replace(claim("per feature"), per_feature=(6.0, 0.0))
+    assert "differ by" in forged("per feature", uneven)["error"]
+
+
+@pytest.mark.parametrize("name", ["modulus", "yun, modulus"])
+def test_a_modulus_is_that_of_the_values_at_every_distance(name: str) -> None:
+    """None may be left out, and one that is less for less is not more than so many of those."""
+    held = claim(name)
+    assert held.modulus is not None
+    small = with_terms(held, interpolation=1 / 40, cells=1e-6)
+    for kept in (1 / held.steps, None):
+        flat = [(h, w * (h == kept)) for h, w in held.modulus if h in (kept,) or h < 1 / held.steps]
+        assert "differ by" in forged(name, replace(small, modulus=tuple(flat)))["error"]
+    falls = [(h, 2 * w if h == min(held.modulus)[0] else w / 9) for h, w in held.modulus]
+    assert forged(name, replace(with_terms(held, interpolation=1 / 8), modulus=tuple(falls)))
+
+
+@pytest.mark.parametrize(("name", "part"), [("saddle", 0.0), ("pairs", 0.6)])
+def test_values_that_bend_between_the_axes_are_found(name: str, part: float) -> None:
+    held = claim(name)
+    assert held.curvature is not None
+    small = with_terms(held, interpolation=max(part, 1e-9))
+    found = forged(name, replace(small, curvature=part * held.curvature))
+    assert "bend by" in found["error"]
+
+
+def test_no_term_is_there_twice() -> None:
+    held = claim("gather")
+    (name, on, _), *_ = held.terms
+    assert forged("gather", replace(held, terms=((name, on, 0.0), *held.terms)))
+
+
+DESIGNS: dict[str, dict[str, Any]] = {
+    "no positions": {"position": NOWHERE},
+    "turned": {"position": aq.ALiBi()},
+    "no feed-forward": {"feedforward": False},
+    "norm": {"final_norm": "layernorm"},
+    "sinks": {"sinks": True},
+    "bos": {"bos": True},
+}
+
+
+@pytest.mark.parametrize(
+    "name", ["tokens", "wide", "yun", "sum", "partition", "boltzmann", "rounds"]
+)
+@pytest.mark.parametrize("other", DESIGNS)
+def test_a_network_of_another_design_is_found(name: str, other: str) -> None:
+    result = RESULTS[name]
+    design = replace(result.design, **DESIGNS[other])
+    if design != result.design:
+        assert forged(name, as_of(design, claim(name)), design=design), design
+
+
+def test_one_order_of_the_tokens_says_nothing_of_the_others() -> None:
+    """With positions to tell them apart, f need not commute with permutations."""
+    design = aq.Design(2)
+    other = as_of(design, claim("sum"))
+    assert other.kind == "all"
+    assert "order of the tokens" in forged("sum", other, design=design)["error"]
+
+
+@pytest.mark.parametrize("name", ["yun", "yun, no order"])
+@pytest.mark.parametrize("added", ["constant", "positions"])
+def test_nothing_else_is_added_to_the_input(name: str, added: str) -> None:
+    """So little that no random input meets the ramps that it moves."""
+    size = RESULTS[name].size
+    more: dict[str, Any] = {added: True}
+    shape = replace(size, **more)
+    extra = shape.tensors().keys() - size.tensors().keys()
+    weights = {key: torch.full(shape.tensors()[key], 1e-9).double() for key in extra}
+    if extra:
+        assert forged(name, shape=shape, weights=weights)
+
+
+def test_only_one_method_may_have_a_memory() -> None:
+    model = RESULTS["partition"].model
+    assert layers_of(model, memory=True)
+    with pytest.raises(Disagreement, match="a memory: the network has, the design has not"):
+        layers_of(model, memory=False)
+
+
+def test_boxes_stay_within_the_constants_of_the_cube() -> None:
+    held = claim("adaptive")
+    assert held.lipschitz is not None
+    assert held.curvature is not None
+    for wrong in (
+        replace(held, lipschitz=held.lipschitz / 2),
+        replace(held, curvature=held.curvature / 2),
+        replace(held, lipschitz=None),
+        replace(held, curvature=None),
+        replace(held, per_feature=(held.lipschitz,)),
+    ):
+        assert "error" in forged("adaptive", wrong)
+
+
+def test_that_boxes_have_less_must_be_said(tmp_path: Path) -> None:
+    result = RESULTS["adaptive"]
+    result.save(tmp_path / "r")
+    told = result.error.assumes[0]
+    for text in (told.replace(" (less in boxes, as told)", ""),
+                 told.replace(" (less in boxes, as told)", "", 1)):  # fmt: skip
+        tamper(tmp_path / "r", ("error", "assumes"), [text])
+        bind(tmp_path / "r")
+        held = aq.load(tmp_path / "r").certificate
+        assert held is not None
+        assert "report" in failed(held.verify())
+
+
+@pytest.mark.parametrize("column", [0, 1])
+@pytest.mark.parametrize("at", [(3, 2), (1, 1)])
+def test_every_node_is_within_the_constants_of_its_boxes(column: int, at: tuple[int, int]) -> None:
+    """One quarter of the square is cut again, and f is 1 at a node that is on the side of another
+    quarter, or inside one, and 0 elsewhere. In the quarters that were not cut it is constant."""
+    small = [(x, y, 1) for x in (2, 3) for y in (2, 3)]
+    boxes = torch.tensor([(0, 0, 2), (2, 0, 2), (0, 2, 2), *small])
+    nodes = {(x, y) for x in (0, 2, 4) for y in (0, 2, 4)}
+    nodes |= {(x, y) for x in (2, 3, 4) for y in (2, 3, 4)} | {at}
+    keys = sorted(5 * x + y for x, y in nodes)
+    values = torch.tensor([[[float(key == 5 * at[0] + at[1])]] * 2 for key in keys]).double()
+    constants = torch.full((7, 2), math.inf).double()
+    constants[:, column] = torch.tensor([0.0] * 3 + [1e3] * 4)
+    known: dict[str, Any] = {"lipschitz": None, "curvature": None}
+    known |= {("lipschitz", "curvature")[column]: 1e3}
+    held = replace(claim("adaptive"), steps=4, bound=1.0, **known)
+    table = {"values": values, "keys": torch.tensor(keys), "boxes": boxes, "constants": constants}
+    with pytest.raises(Disagreement, match=r"on the side of a box|no corner of a box"):
+        boxes_error(held, table, 0.0)
+
+
+def test_values_of_many_axes_fit_the_constants() -> None:
+    values = torch.arange(2.0**9).double()[:, None, None] / 2**9
+    held = replace(claim("gather"), tokens=9, features=1, steps=1, lipschitz=0.5, bound=1.0)
+    with pytest.raises(Disagreement, match="differ by"):
+        terms_hold(held, {"values": values}, {"rounding": 0.0})
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [(("cells",), 0), (("error", "lower"), 1e3), (("step",), 0.2500001)],
+    ids=str,
+)
+def test_what_the_report_says_besides_is_found(
+    place: tuple[Any, ...], value: float, tmp_path: Path
+) -> None:
+    RESULTS["gather"].save(tmp_path / "r")
+    if place == ("step",):
+        tamper(tmp_path / "r", ("cells",), 0)
+    tamper(tmp_path / "r", place, value)
+    bind(tmp_path / "r")
+    held = aq.load(tmp_path / "r").certificate
+    assert held is not None
+    assert "report" in failed(held.verify())
+
+
+def test_a_table_of_numbers_that_are_none_is_found() -> None:
+    """In a cube that no random input meets, or in any: it is not left to chance."""
+    values = RESULTS["gather"].fused.tensors()["values"].clone()
+    values[0] = math.nan
+    assert "none" in forged("gather", look_up={"values": values})["table"]
