@@ -125,3 +125,24 @@ def failed(verification: Verification) -> dict[str, str]:
 
 def texts(verification: Verification) -> dict[str, str]:
     return {check.name: check.why for check in verification.checks}
+
+
+def wrong_claims(claim: Claim, method: str) -> list[Claim]:
+    """Claims of two terms that are false in one thing or another, or of another method."""
+    assert claim.lipschitz is not None
+    cells, rounding = claim.terms
+    less = tuple((what, on, value * 0.99) for what, on, value in claim.terms)
+    tenth = (rounding[0], rounding[1], rounding[2] / 10)
+    return [
+        replace(claim, upper=claim.upper * 0.99),
+        replace(claim, terms=less, upper=claim.upper * 0.99),
+        replace(claim, terms=(cells, tenth), upper=cells[2] + tenth[2]),
+        replace(claim, terms=(cells,), upper=cells[2]),
+        replace(claim, lipschitz=claim.lipschitz * 1.01),
+        replace(claim, lipschitz=None),
+        replace(claim, per_feature=(2 * claim.lipschitz,)),
+        replace(claim, bound=claim.bound / 100),
+        replace(claim, steps=claim.steps * 2),
+        replace(claim, tokens=claim.tokens + 1),
+        replace(claim, method=method),
+    ]
