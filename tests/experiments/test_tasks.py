@@ -25,7 +25,7 @@ from anyseq.experiments.peer import TorchPeer, step_seconds
 from anyseq.experiments.step_memory import step_bytes
 from anyseq.experiments.tokens import IGNORED, TokenModel
 from anyseq.nn import Attention
-from anyseq.patterns import Window
+from anyseq.patterns import Pattern, PerHead, Star, Window
 from anyseq.positions import NoPosition, RelativeBias
 from experiments.torch_layers import fill_encoder_layer, shaken
 
@@ -304,9 +304,10 @@ def test_seeds_of_places_differ() -> None:
     assert len(draws) == 9
 
 
-def test_the_peer_of_a_relative_bias_is_the_same_model() -> None:
-    """In float64, with a pattern, and with weights that all count."""
-    design = Design(6, patterns=Window(2), position=RelativeBias())
+@pytest.mark.parametrize("pattern", [Window(2), PerHead(Window(1), Star(1))], ids=str)
+def test_the_peer_of_a_relative_bias_is_the_same_model(pattern: Pattern) -> None:
+    """In float64, with weights that all count."""
+    design = Design(6, patterns=pattern, position=RelativeBias())
     shape: dict[str, Any] = {"dim": 8, "depth": 2, "heads": 2, "vocab": 5, "dtype": torch.float64}
     model, peer = TokenModel(design, **shape), TorchPeer(design, **shape)
     shaken(model)

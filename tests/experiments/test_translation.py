@@ -187,10 +187,9 @@ def test_a_translation_is_the_likeliest_token_by_token(setting: str) -> None:
         assert row[:end] == wanted[:end]
 
 
-@pytest.mark.parametrize("setting", [name for name in CELLS if "multihead" not in name])
+@pytest.mark.parametrize("setting", CELLS)
 @torch.no_grad()
 def test_the_peer_is_the_same_model(setting: str) -> None:
-    """torch's layers have one mask for all heads, so not with MULTIHEAD."""
     cell = CELLS[setting]
     model, source, ids = translator(cell)
     peer = Translation().peer(cell).double()

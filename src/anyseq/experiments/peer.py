@@ -11,6 +11,7 @@ from torch.nn.functional import linear
 from anyseq.base import generator, medians
 from anyseq.design import Design
 from anyseq.experiments.experiment import Task
+from anyseq.patterns import Pattern
 from anyseq.positions import URPE, RelativeBias, Toeplitz
 
 _ROUNDS = 9
@@ -21,8 +22,9 @@ class TorchPeer(nn.Module):
     each layer of a design, with its mask, a layer norm, and the embedding again or `classes`.
 
     A relative bias is learned here, too: torch takes it as a mask of numbers. It has no part for a
-    gain, which is left out: that is in torch's favour. A pattern is a dense mask here. dropout acts
-    where `Transformer` has it, and in the hidden layer of the feed-forward half.
+    gain, which is left out: that is in torch's favour. A pattern is a dense mask, one for each head
+    if they differ. dropout acts where `Transformer` has it, and in the hidden layer of the
+    feed-forward half.
     """
 
     def __init__(
@@ -48,8 +50,8 @@ class TorchPeer(nn.Module):
             )
             for _ in range(depth)
         )
-        masks = [design.cycle[layer % len(design.cycle)].mask(n) for layer in range(depth)]
-        for layer, mask in enumerate(masks):
+        for layer in range(depth):
+            mask = seen_by_heads(design.cycle[layer % len(design.cycle)], n, heads)
             mask = mask.tril() if causal else mask
             self.register_buffer(f"hidden_{layer}", None if mask.all() else ~mask)
         base = design.position.base if isinstance(design.position, URPE) else design.position
@@ -66,23 +68,29 @@ class TorchPeer(nn.Module):
         for index, layer in enumerate(self.layers):
             mask = getattr(self, f"hidden_{index}")
             if self.bias:
-                mask = self._with_bias(self.bias[index], mask, len(ids))
-            x = layer(x, src_mask=mask, src_key_padding_mask=padding)
+                bias = Toeplitz(self.bias[index]).dense(len(self.position), len(self.position))
+                mask = bias if mask is None else bias.masked_fill(mask, -torch.inf)
+            x = layer(x, src_mask=for_torch(mask, len(ids)), src_key_padding_mask=padding)
         x = self.norm(x)
         logits: torch.Tensor = (
             linear(x, self.embedding.weight) if self.head is None else self.head(x)
         )
         return logits
 
-    def _with_bias(
-        self, table: torch.Tensor, hidden: torch.Tensor | None, batch: int
-    ) -> torch.Tensor:
-        """(batch · heads, tokens, tokens), as torch wants it."""
-        n = len(self.position)
-        bias = Toeplitz(table).dense(n, n)
-        if hidden is not None:
-            bias = bias.masked_fill(hidden, -torch.inf)
-        return bias.expand(batch, *bias.shape).flatten(0, 1)
+
+def seen_by_heads(pattern: Pattern, n: int, heads: int) -> torch.Tensor:
+    """(n, n) bool, or (heads, n, n) if heads differ: who may look at whom."""
+    parts = pattern.heads()
+    if len(parts) == 1:
+        return pattern.mask(n)
+    return torch.stack([parts[head % len(parts)].mask(n) for head in range(heads)])
+
+
+def for_torch(mask: torch.Tensor | None, batch: int) -> torch.Tensor | None:
+    """A mask as torch's layers want it: one for each head goes once through the batch."""
+    if mask is None or mask.ndim == 2:
+        return mask
+    return mask.expand(batch, *mask.shape).flatten(0, 1)
 
 
 def training_step(model: nn.Module, task: Task, size: int) -> Callable[[], None]:

@@ -10,6 +10,7 @@ from torch import nn
 from torch.nn.functional import linear
 
 from anyseq.design import Design
+from anyseq.experiments.peer import for_torch, seen_by_heads
 from anyseq.experiments.subwords import MASK, PAD
 from anyseq.nn import Attention, Block, FeedForward, Transformer
 from anyseq.ops import attention
@@ -119,7 +120,8 @@ class Translator(EncoderDecoder):
 
 
 class TorchTranslator(EncoderDecoder):
-    """The same of torch's own layers; a pattern is a dense mask here."""
+    """The same of torch's own layers; a pattern is a dense mask here, one for each head if they
+    differ."""
 
     def __init__(
         self, design: Design, dim: int, depth: int, heads: int, *, vocab: int, dropout: float
@@ -137,16 +139,16 @@ class TorchTranslator(EncoderDecoder):
         n, cycle = design.tokens, design.cycle
         later = torch.ones(n, n, dtype=torch.bool).triu(1)
         for layer in range(depth):
-            hidden = ~cycle[layer % len(cycle)].mask(n)
+            hidden = ~seen_by_heads(cycle[layer % len(cycle)], n, heads)
             self.register_buffer(f"hidden_{layer}", hidden if hidden.any() else None)
             self.register_buffer(f"later_{layer}", hidden | later)
 
     def encoded(self, x: torch.Tensor) -> torch.Tensor:
         for index, layer in enumerate(self.encoder):
-            x = layer(x, src_mask=getattr(self, f"hidden_{index}"))
+            x = layer(x, src_mask=for_torch(getattr(self, f"hidden_{index}"), len(x)))
         return x
 
     def decoded(self, x: torch.Tensor, read: torch.Tensor) -> torch.Tensor:
         for index, layer in enumerate(self.decoder):
-            x = layer(x, read, tgt_mask=getattr(self, f"later_{index}"))
+            x = layer(x, read, tgt_mask=for_torch(getattr(self, f"later_{index}"), len(x)))
         return x
