@@ -16,6 +16,7 @@ from anyseq.construct.kind import kind_of_function
 from anyseq.construct.needs import plain_attention
 from anyseq.construct.verification import Verification
 from anyseq.construct.verify import verify
+from anyseq.construct.verify_report import assumptions
 from anyseq.design import Design
 from anyseq.nn import Stack, StackShape
 from anyseq.positions import NoPosition
@@ -90,7 +91,7 @@ def forge(
         _certificate=None,
     )
     held = Certificate.of(claim, other)
-    other.error = replace(error, assumes=held._assumed())
+    other.error = replace(error, assumes=assumptions(claim, other))
     return held.verify()
 
 

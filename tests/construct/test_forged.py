@@ -15,6 +15,7 @@ from anyseq.construct.functions import FUNCTIONS
 from anyseq.construct.verify_design import layers_of
 from anyseq.construct.verify_hats import boxes_error
 from anyseq.construct.verify_terms import Disagreement, terms_hold
+from anyseq.errors import FileProblem
 from construct.folders import bind, tamper
 from construct.forgery import as_of, claim_of, failed, forge, with_terms
 
@@ -252,7 +253,16 @@ def test_values_of_many_axes_fit_the_constants() -> None:
 
 @pytest.mark.parametrize(
     ("place", "value"),
-    [(("cells",), 0), (("error", "lower"), 1e3), (("step",), 0.2500001)],
+    [
+        (("cells",), 0),
+        (("tol",), 1e-9),
+        (("step",), 0.2500001),
+        (("error", "lower"), 1e3),
+        (("error", "lower"), 0.0),
+        (("error", "at_error"), 0.0),
+        (("error", "level"), 0.99),
+        (("error", "at"), [[0.5, 1.5]]),
+    ],
     ids=str,
 )
 def test_what_the_report_says_besides_is_found(
@@ -266,6 +276,23 @@ def test_what_the_report_says_besides_is_found(
     held = aq.load(tmp_path / "r").certificate
     assert held is not None
     assert "report" in failed(held.verify())
+
+
+def test_an_error_seen_in_lp_has_a_level(tmp_path: Path) -> None:
+    for level in (None, 0.0, 1.0):
+        RESULTS["yun"].save(folder := tmp_path / str(level))
+        tamper(folder, ("error", "level"), level)
+        bind(folder)
+        held = aq.load(folder).certificate
+        assert held is not None
+        assert "report" in failed(held.verify())
+
+
+def test_parameters_that_are_not_those_of_the_network_are_not_loaded(tmp_path: Path) -> None:
+    RESULTS["gather"].save(tmp_path / "r")
+    tamper(tmp_path / "r", ("parameters",), 3)
+    with pytest.raises(FileProblem, match="3 parameters said, a network of"):
+        aq.load(tmp_path / "r")
 
 
 def test_a_table_of_numbers_that_are_none_is_found() -> None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from anyseq.base import (
+    EXACT_BITS,
     UNIT_ROUNDOFF,
     Progress,
     at_least_one,
@@ -233,6 +234,8 @@ def _assemble(
     ask = recipe.ask
     kind = kind_of_function(ask.design, ask.norm)
     assumes = [assumption, *([ASSUMES[kind]] if kind in ASSUMES else [])]
+    bits = recipe.id_bits
+    ids = {} if bits is None else {"ids of": f"{bits} bits (float64 holds {EXACT_BITS})"}
     return Approximation(
         facts=Facts(
             design=ask.design,
@@ -241,9 +244,8 @@ def _assemble(
             tol=ask.tol,
             step=2.0**-recipe.log_steps,
             cells=recipe.cells,
-            id_bits=recipe.id_bits,
             shape=recipe.shape,
-            checked=construction.checked,
+            checked={**ids, **construction.checked},
             stages=check_stages(construction.stages, recipe.shape),
         ),
         error=ErrorReport(

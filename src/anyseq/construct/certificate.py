@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-
-import torch
 
 from anyseq.base import json_sha256
 from anyseq.construct.claim import Claim
-from anyseq.construct.error import combine, proved_status
-from anyseq.construct.kind import ASSUMES, kind_of_function
-from anyseq.construct.local import Local
+from anyseq.construct.error import combine
+from anyseq.construct.kind import kind_of_function
 from anyseq.construct.methods.gather_wide import WideRecipe
 from anyseq.construct.needs import plain_attention
 from anyseq.construct.smooth import SHELLS, Smoothness
 from anyseq.construct.verification import Check, Verification, digest
+from anyseq.construct.verify_report import same_report
 from anyseq.positions import NoPosition
 
 if TYPE_CHECKING:
@@ -78,7 +76,9 @@ class Certificate:
             look_up=self.result.fused,
             order=getattr(self.result.fused, "offsets", None),
         )
-        return Verification((self._same_report(), *self._same_hashes(), *checked.checks))
+        return Verification(
+            (same_report(self.claim, self.result), *self._same_hashes(), *checked.checks)
+        )
 
     def _same_hashes(self) -> Iterator[Check]:
         """Tensors and facts are those that were certified; the table holds numbers."""
@@ -92,63 +92,6 @@ class Certificate:
             if found != recorded:
                 why += f", the certificate speaks of {recorded[:12]}..."
             yield Check(name, found == recorded, why)
-
-    def _same_report(self) -> Check:
-        """What `result` says of itself is what the certificate claims."""
-        claim, result = self.claim, self.result
-        error, shape, facts = result.error, result.size, result.facts
-        told = {
-            "method": facts.method,
-            "tokens": shape.tokens,
-            "features": shape.in_features,
-            "out_features": shape.out_features,
-            "steps": facts.step and 1 / facts.step,
-            "positions": not isinstance(result.design.position, NoPosition),
-            "dense": plain_attention(result.design),
-            "kind": kind_of_function(result.design, error.norm),
-            "norm": error.norm,
-            "p": error.p,
-            "terms": tuple((term.name, term.on, term.value) for term in error.terms),
-            "upper": error.upper,
-            "exceptional": error.exceptional,
-        }
-        for name, value in told.items():
-            if getattr(claim, name) != value:
-                why = f"result says {name} = {value!r}, the certificate {getattr(claim, name)!r}"
-                return Check("report", False, why)
-        if facts.cells != (known := len(result.fused.tensors().get("values", ()))):
-            why = f"result says cells = {facts.cells}, the table has values for {known}"
-            return Check("report", False, why)
-        if error.upper is None or not error.lower <= error.upper:
-            why = f"result has seen an error of {error.lower:.6g}, above what is proved"
-            return Check("report", False, why)
-        if facts.status != proved_status(error.terms):
-            why = f"result says status = {facts.status!r}, its terms {proved_status(error.terms)!r}"
-            return Check("report", False, why)
-        if (said := tuple(error.assumes)) != (assumed := self._assumed()):
-            return Check("report", False, f"result assumes {said}, the certificate {assumed}")
-        return Check("report", True, "result.error is what the certificate claims")
-
-    def _assumed(self) -> tuple[str, ...]:
-        """What of f, from the constants of the claim; which were told box by box, `error` says,
-        and where boxes have less than those, it must."""
-        claim, said = self.claim, " ".join(self.result.error.assumes[:1])
-        whole = Smoothness(
-            lipschitz=math.inf if claim.lipschitz is None else claim.lipschitz,
-            per_feature=claim.per_feature,
-            modulus=None if claim.modulus is None else lambda distance: distance,
-            curvature=math.inf if claim.curvature is None else claim.curvature,
-        )
-        boxes = self.result.fused.tensors().get("constants", torch.empty(0, 2))
-        steep, bent = (boxes < torch.tensor([whole.lipschitz, whole.curvature])).any(0).tolist()
-        told = Local(lambda lower, upper: lower.flatten(1).amax(1))  # by some function
-        texts = [
-            f"f is {replace(whole, local_lipschitz=one, local_curvature=other)} (given)"
-            for one in ([told] if steep else [None, told])
-            for other in ([told] if bent else [None, told])
-        ]
-        first = said if said in texts else texts[0]
-        return (first, *([ASSUMES[claim.kind]] if claim.kind in ASSUMES else []))
 
 
 def _facts(result: Approximation) -> dict[str, Any]:

@@ -38,7 +38,6 @@ class Facts:
     tol: float
     step: float
     cells: int
-    id_bits: int | None
     shape: StackShape
     checked: Mapping[str, str]
     stages: tuple[Stage, ...]

@@ -83,6 +83,10 @@ def _restore(facts: dict[str, Any], groups: dict[str, dict[str, torch.Tensor]]) 
     fused = fused_from(facts["fused"], groups["fused"])
     if design.tokens != shape.tokens:
         raise InvalidArgument(f"a design of {design.tokens} tokens, a network of {shape.tokens}")
+    if facts["parameters"] != shape.parameters:
+        raise InvalidArgument(
+            f"{facts['parameters']} parameters said, a network of {shape.parameters}"
+        )
     if facts["cells"]:
         _check_table(facts, groups["fused"]["values"], design, shape)
     else:
@@ -97,7 +101,7 @@ def _restore(facts: dict[str, Any], groups: dict[str, dict[str, torch.Tensor]]) 
             "assumes": tuple(error["assumes"]),
         }
     )
-    names = ("method", "status", "tol", "step", "cells", "id_bits", "checked")
+    names = ("method", "status", "tol", "step", "cells", "checked")
     result = Approximation(
         facts=Facts(
             design=design,

@@ -60,8 +60,6 @@ def steps_text(result: Approximation) -> str:
 def _grid(result: Approximation) -> str:
     facts = result.facts
     parts = [steps_text(result), f"{facts.cells:,} values of f"]
-    if facts.id_bits is not None:
-        parts.append(f"ids of {facts.id_bits} bits (float64 holds 53)")
     return ", ".join([*parts, _checked(result)] if facts.checked else parts)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from textwrap import fill
 
+import numpy as np
 import torch
 
 Tensors = Mapping[str, torch.Tensor]
@@ -53,3 +54,8 @@ def digest(tensors: Tensors) -> str:
         found.update(f"{name} {tensor.dtype} {tuple(tensor.shape)};".encode())
         found.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
     return found.hexdigest()
+
+
+def fresh() -> np.random.Generator:
+    """Other numbers every time: nobody can plan around what is going to be sampled."""
+    return np.random.default_rng()

@@ -216,6 +216,13 @@ def _check(name: str, look: Callable[[], str]) -> Check:
         return Check(name, False, str(problem))
     except Skipped as reason:
         return Check(name, None, str(reason))
-    except (LookupError, ValueError, ArithmeticError, TypeError, RuntimeError) as problem:
+    except (
+        LookupError,
+        ValueError,
+        ArithmeticError,
+        TypeError,
+        RuntimeError,
+        AttributeError,
+    ) as problem:
         why = f"tensors and claim do not fit together: {type(problem).__name__}: {problem}"
         return Check(name, False, why)

@@ -17,6 +17,7 @@ import numpy as np
 import torch
 
 from anyseq.construct.claim import Claim
+from anyseq.construct.verification import fresh
 from anyseq.construct.verify_hats import exact_hats
 from anyseq.construct.verify_multisets import outputs_at
 from anyseq.construct.verify_terms import Disagreement, Skipped, by_multisets
@@ -44,7 +45,7 @@ class Mean(Protocol):
 
 def random_inputs(shape: tuple[int, ...], mean: Mean | None) -> np.ndarray:
     """(inputs, tokens, features); of every other input half of the entries are hard."""
-    rng = np.random.default_rng(0)
+    rng = fresh()
     x = rng.random(shape)
     if mean is not None:
         hard = rng.choice(mean.hard, shape)

@@ -31,6 +31,7 @@ import numpy as np
 import torch
 
 from anyseq.construct.claim import Claim
+from anyseq.construct.verification import fresh
 from anyseq.construct.verify_front import Weights
 from anyseq.construct.verify_lost import cases_of, lost_pairs
 from anyseq.construct.verify_multisets import all_multisets
@@ -244,7 +245,7 @@ def _run(claim: Claim, network: Stack, sequences: np.ndarray, values: np.ndarray
     """At how many sequences the whole network was run: all, or some, inputs anywhere in their
     cells, in any order where the table does not know the order."""
     most = max(_LEAST, int(_WORK / (claim.tokens * network.shape.parameters)))
-    rng = np.random.default_rng(0)
+    rng = fresh()
     rows = np.arange(len(sequences))
     if len(rows) > most:
         rows = np.unique(rng.integers(0, len(rows), most))

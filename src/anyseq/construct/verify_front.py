@@ -28,6 +28,7 @@ import numpy as np
 import torch
 
 from anyseq.construct.claim import Claim
+from anyseq.construct.verification import fresh
 from anyseq.construct.verify_terms import Disagreement
 from anyseq.nn import Stack
 from anyseq.positions import URPE, Sinusoidal
@@ -167,7 +168,7 @@ def run_front(claim: Claim, network: Stack, net: Weights, x: np.ndarray) -> Fron
     layout, halves = Layout.of(claim, network), net["halves"]
     off = 4 * _UNIT if isinstance(network.design.position, URPE | Sinusoidal) else 0.0
     axes = x.shape[1]
-    rng = np.random.default_rng(0)
+    rng = fresh()
     cube = np.array(list(product((0.0, 1.0), repeat=axes))[:_RANDOM])
     inputs = np.concatenate([cube, rng.permutation(x)[:_RANDOM], rng.random((_RANDOM, axes))])
     layers = int(np.nonzero(halves[:, 0] >= 0)[0].max()) + 1

@@ -26,6 +26,7 @@ import numpy as np
 import torch
 
 from anyseq.construct.claim import Claim
+from anyseq.construct.verification import fresh
 from anyseq.construct.verify_front import Front, Weights, keeps_signs
 from anyseq.construct.verify_terms import Disagreement
 from anyseq.nn import Stack
@@ -105,7 +106,7 @@ def _simplices(claim: Claim, most: int, boxes: np.ndarray | None) -> np.ndarray:
         orders = np.array(list(permutations(range(axes))))
         cubes, orders = np.repeat(cubes, len(orders), 0), np.tile(orders, (len(cubes), 1))
     else:
-        rng = np.random.default_rng(0)
+        rng = fresh()
         cubes = rng.integers(0, steps, (max(most, 16), axes))
         if boxes is not None:
             picked = rng.choice(boxes, len(cubes) // 2)

@@ -22,6 +22,7 @@ import numpy as np
 import torch
 
 from anyseq.construct.claim import Claim
+from anyseq.construct.verification import fresh
 from anyseq.construct.verify_front import Weights
 from anyseq.construct.verify_terms import Disagreement, changes_fit
 from anyseq.nn import Stack
@@ -49,7 +50,7 @@ def sampled_states(claim: Claim, network: Stack, net: Weights) -> States:
     last = int(np.nonzero((halves >= 0).any(1))[0].max())
     if halves[last].min() < 0:
         raise Disagreement("expected a last block of attention and one wide layer")
-    rng = np.random.default_rng(0)
+    rng = fresh()
     cube = np.array(list(product((0.0, 1.0), repeat=axes))[:_RANDOM])
     corners = np.concatenate([np.zeros((1, axes)), np.eye(axes)])
     inputs = np.concatenate([corners, cube, rng.random((_RANDOM, axes))])

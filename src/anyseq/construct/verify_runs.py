@@ -16,6 +16,7 @@ import numpy as np
 import torch
 
 from anyseq.construct.claim import Claim
+from anyseq.construct.verification import fresh
 from anyseq.construct.verify_cells import Reader, exceptional
 from anyseq.construct.verify_front import Weights, first_layers
 from anyseq.construct.verify_terms import Disagreement
@@ -41,7 +42,7 @@ def places_run(claim: Claim, network: Stack, order: Sequence[int] | None) -> str
         return f"tokens start from {tuple(order or ())} (read from the weights)"
     if not claim.positions:
         return "none"
-    x = np.random.default_rng(0).random((_TRIED, claim.tokens, claim.features))
+    x = fresh().random((_TRIED, claim.tokens, claim.features))
     x[0], x[1] = 0.0, 1.0 - _UNIT
     wanted = np.tile(places, (_TRIED, 1, 1))
     wanted[..., : claim.features] += x
@@ -143,7 +144,7 @@ def outputs_agree(
 
 
 def _some(every: int, most: int) -> np.ndarray:
-    return np.unique(np.random.default_rng(0).integers(0, every, min(most, every)))
+    return np.unique(fresh().integers(0, every, min(most, every)))
 
 
 def _looked_up(
