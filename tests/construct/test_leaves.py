@@ -74,7 +74,7 @@ def test_no_convex_function_is_further_off_than_on_an_even_grid(
         )
         return torch.stack(parts, dim=1)[:, None].expand(-1, axes, -1)
 
-    table = HatTable.through(leaves, convex(points(leaves)))
+    table = HatTable.through(leaves, convex(points(leaves)), 2.0**-50)
     x, leaf = in_leaves(leaves, 6, seed)
     found = table(x)
     assert (found >= convex(x) - 1e-12).all()
@@ -92,7 +92,7 @@ def test_nodes_get_their_values(axes: int, cuts: int, seed: int) -> None:
     leaves = cut_at_random(axes, cuts, seed)
     rng = torch.Generator().manual_seed(seed)
     values = torch.randn(len(leaves.keys), axes, 2, generator=rng, dtype=torch.float64)
-    table = HatTable.through(leaves, values)
+    table = HatTable.through(leaves, values, 2.0**-50)
     assert torch.allclose(table(points(leaves)), values, rtol=0, atol=1e-12)
     assert float(table.values.abs().max()) <= 2 * float(values.abs().max())
 

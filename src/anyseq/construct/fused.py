@@ -11,7 +11,6 @@ from typing import Any, ClassVar, Protocol
 
 import torch
 
-from anyseq.base import power_of_two_at_least
 from anyseq.construct.fused_adaptive import HatTable
 from anyseq.construct.fused_cells import Quantised, ShiftedGrids
 from anyseq.construct.fused_ridges import RidgeTable
@@ -75,12 +74,6 @@ class KuhnTable:
 
     def facts(self) -> dict[str, Any]:
         return {"kind": self.kind, "steps": self.steps}
-
-
-def scale_of(values: torch.Tensor) -> float:
-    """The power of two by which the network that has this table divides its values."""
-    largest = float(values.abs().max())
-    return power_of_two_at_least(largest) if largest else 1.0
 
 
 @dataclass(frozen=True)

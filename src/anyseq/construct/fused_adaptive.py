@@ -10,7 +10,7 @@ import torch
 from anyseq.base import at_least_one, whole
 from anyseq.construct.lattice import strides
 from anyseq.construct.leaves import Leaves
-from anyseq.construct.tensors import check_tensor
+from anyseq.construct.tensors import check_tensor, scale_of
 from anyseq.errors import InvalidArgument
 
 _BATCH = 1 << 15  # nodes looked up at a time
@@ -38,8 +38,9 @@ class HatTable:
     constants: torch.Tensor  # (leaves, 2)
 
     @classmethod
-    def through(cls, leaves: Leaves, f: torch.Tensor) -> HatTable:
-        """The form with these values (nodes, tokens, out_features) at the nodes of the leaves."""
+    def through(cls, leaves: Leaves, f: torch.Tensor, unit: float) -> HatTable:
+        """The form with these values (nodes, tokens, out_features) at the nodes of the leaves; what
+        multiplies hats is the nearest multiple of `unit`."""
         side = 2 ** (leaves.finest - leaves.level)
         table = cls(
             steps=2**leaves.finest,
@@ -53,7 +54,7 @@ class HatTable:
         for level in range(leaves.coarsest, leaves.finest + 1):
             own = (leaves.node_levels == level).nonzero()[:, 0]
             for rows in own.split(_BATCH):  # hats of their own level are still 0
-                table.values[rows] = f[rows] - table(points[rows])
+                table.values[rows] = ((f[rows] - table(points[rows])) / unit).round() * unit
         return table
 
     def __post_init__(self) -> None:
@@ -74,6 +75,16 @@ class HatTable:
             return
         if not bool((self.keys.diff() > 0).all()):
             raise InvalidArgument("tensor 'keys': expected ascending numbers")
+
+    @property
+    def scale(self) -> float:
+        """The power of two by which the network that has this table divides its values: it bounds
+        T at the nodes, and so everywhere."""
+        axes = self.boxes.shape[1] - 1
+        stride = torch.tensor(strides(self.steps + 1, axes))
+        nodes = (self.keys[:, None] // stride % (self.steps + 1)).double() / self.steps
+        points = nodes.view(len(nodes), self.values.shape[1], -1)
+        return scale_of(torch.cat([self(part) for part in points.split(_BATCH)]))
 
     def covers(self, x: torch.Tensor) -> torch.Tensor:
         return ((x >= 0) & (x <= 1)).flatten(1).all(1)

@@ -1,9 +1,10 @@
-"""A check of tensors that come from a file."""
+"""Tables of values: a check of what comes from a file, and their size."""
 
 from __future__ import annotations
 
 import torch
 
+from anyseq.base import power_of_two_at_least
 from anyseq.errors import InvalidArgument
 
 
@@ -24,3 +25,9 @@ def check_tensor(
             f"tensor {name!r} has shape {came} and {tensor.dtype}, expected ({expected}) and "
             f"{dtype}"
         )
+
+
+def scale_of(values: torch.Tensor) -> float:
+    """The power of two by which the network that has this table divides its values."""
+    largest = float(values.abs().max())
+    return power_of_two_at_least(largest) if largest else 1.0

@@ -14,11 +14,12 @@ import torch
 
 from anyseq.base import EXACT_BITS
 from anyseq.construct.contextual import Contextual
-from anyseq.construct.fused import CellTable, Fused, KuhnTable, scale_of
+from anyseq.construct.fused import CellTable, Fused, KuhnTable
 from anyseq.construct.fused_adaptive import HatTable
 from anyseq.construct.fused_ridges import RidgeTable
 from anyseq.construct.lattice import strides
 from anyseq.construct.stages import WHOLE
+from anyseq.construct.tensors import scale_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,10 +60,15 @@ def _kuhn(fused: KuhnTable, x: torch.Tensor) -> Told:
         if weight > 0
     )
     y = fused(x[None])[0]
-    others = 1 - torch.eye(len(x), dtype=torch.float64).repeat_interleave(y.shape[1], dim=1)
-    apart = y.flatten() / scale_of(fused.values) - 2 * others
+    apart = _set_apart(y, scale_of(fused.values))
     cube = " x ".join(f"[{c / steps:g}, {(c + 1) / steps:g}]" for c in corner[0].tolist())
     return _interpolated(x, y, apart, f"x lies in the cube {cube}", nodes)
+
+
+def _set_apart(y: torch.Tensor, scale: float) -> torch.Tensor:
+    """(tokens, entries): what tokens hold of the outputs y of all, scaled, others' less 2."""
+    others = 1 - torch.eye(len(y), dtype=torch.float64).repeat_interleave(y.shape[1], dim=1)
+    return y.flatten() / scale - 2 * others
 
 
 @told.register
@@ -84,7 +90,7 @@ def _hats(fused: HatTable, x: torch.Tensor) -> Told:
         "there than the hats of larger reach give"
     )
     y = fused(x[None])[0]
-    return _interpolated(x, y, y.flatten().expand(len(x), -1), note, nodes)
+    return _interpolated(x, y, _set_apart(y, fused.scale), note, nodes)
 
 
 @told.register

@@ -40,33 +40,40 @@ def hats_network(
 ) -> tuple[str, dict[str, float]]:
     """What was seen, and a bound for the rounding of one entry."""
     text, _ = agrees(claim, network, net, hats_at(claim, table, grid.x), grid, front)
-    side = table["boxes"][:, -1]
-    levels = int(side.max()).bit_length() - int(side.min()).bit_length() + 1
-    return text, {"rounding": _rounding(claim, network, front.off, levels), "rescale": 0.0}
+    return text, {"rounding": _rounding(claim, network, front.off, table), "rescale": 0.0}
 
 
-def _rounding(claim: Claim, network: Stack, off: float, levels: int) -> float:
-    """What float64 may add to one entry between the nodes, in blocks or look-up, and what was done
-    to the table.
+def _rounding(claim: Claim, network: Stack, off: float, table: Table) -> float:
+    """What float64 may add to one entry between the nodes, in blocks or look-up, and what must have
+    been done to the table for sums to be exact at the nodes.
 
-    A tournament of D numbers has R = ⌈log2 D⌉ rounds and 2(D-1) - ⌊D/2⌋ ReLUs. Pre-activations sum
-    width+1 products and a bias of sizes up to (D + ReLUs + 2)m together, each round may triple what
-    came before, and so does s; it is added to what is being cleared, in sums of hidden+2 numbers of
-    sizes up to 9m together. Of each level 3^D hats can be on; what they are off halves from level
-    to level, values are up to 2, and sums reach 2K, K the number of levels. The look-up sums K(D+1)
-    products, weights off by 3u. f was moved to multiples of 2^(K+2) u times 2K, at most. The
-    selector lets through what is off in the others' outputs. Slots that are off move a function
-    that rises by at most 2 in a step along each axis.
+    A hat of reach r with value a puts a/r, or minus that, to 2^D ReLUs, and at most four more; they
+    are m + r at most: `weight` and `summed` are all of these. Pre-activations sum width+1 products
+    and a bias of sizes up to 2(m+R+1) together, R the largest reach. From fibre to fibre, along
+    each axis, scratch takes three of them and a sum of hidden+2 numbers of such sizes. Values take
+    hidden+2 numbers at a time, and hold no more than all of them. Where sums take 53 bits of some
+    unit, values of hats are multiples of R of these, moved by half of that. The look-up sums K(D+1)
+    products of total size 2K, K the number of levels, weights off by 3u. The selector lets through
+    what is off in the others' outputs. Slots that are off move a function that rises by at most 2
+    in a step along each axis, or by 8 more for each level below 0.
     """
     axes, shape, steps = claim.tokens * claim.features, network.shape, claim.steps
-    rounds, relus = (axes - 1).bit_length(), 2 * (axes - 1) - axes // 2
-    form = (shape.width + 2) * (axes + relus + 2) * steps
-    hat = 6.0 * 3.0**rounds * form + (shape.hidden + 2) * 9 * steps
-    sums = 3.0**axes * (4 * hat + levels * (4 * levels + 4))
-    looked = 2 * levels * (levels * (axes + 1) + 6)
-    moved = 4 * levels * 2.0**levels
-    units = claim.tokens * (sums + looked + moved) + 8
-    return max(claim.bound, 2.0**-960) * (units * _UNIT + 2 * axes * steps * off)
+    bound, side = max(claim.bound, 2.0**-960), table["boxes"][:, -1].numpy()
+    largest = int(side.max())
+    levels = (largest // int(side.min())).bit_length()
+    place = (steps + 1) ** np.arange(axes - 1, -1, -1, dtype=np.int64)
+    nodes = table["keys"].numpy()[:, None] // place % (steps + 1)
+    reach = np.minimum(np.where(nodes, nodes & -nodes, largest).min(1), largest)
+    size = np.abs(table["values"].numpy()).reshape(len(reach), -1)
+    weight = 2 ** (axes + 1) * float((size / reach[:, None]).sum(0).max())
+    summed = 2 ** (axes + 1) * float((size * (steps / reach + 1)[:, None]).sum(0).max())
+    summed += 16 * bound
+    layers = int((network.get_buffer("halves")[:, 1] >= 0).sum())
+    scratch = 2 * (steps + largest + 1) * (3 * (shape.width + 2) + shape.hidden + 2)
+    sums = weight * axes * scratch + (shape.hidden + 2 + layers) * summed
+    looked = 2 * levels * (levels * (axes + 1) + 6) + 28
+    units = claim.tokens * sums + looked * bound + largest * summed
+    return float(units * _UNIT + bound * 2 * (axes + 4 * levels) * steps * off)
 
 
 def hats_at(claim: Claim, table: Table, x: np.ndarray) -> np.ndarray:

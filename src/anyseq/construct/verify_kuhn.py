@@ -211,7 +211,7 @@ def _rounding(claim: Claim, network: Stack, front: Front, weight: float, variati
     of at most m+1, hidden+2 at a time, and hold at most 2^D (m+6) times twice the bound meanwhile.
     The values at the nodes were moved so that they can be summed, to multiples of 2^-50 (2m+2+3D)
     Σ|∇f| at most. The selector lets through what is off in the others' outputs. Slots that are off
-    move a function that rises by at most 2 in a step along each axis.
+    move a function that rises by at most 2 in a step along each axis; or as much again below 0.
     """
     axes, shape, steps = claim.tokens * claim.features, network.shape, claim.steps
     bound = max(claim.bound, 2.0**-960)
@@ -221,4 +221,4 @@ def _rounding(claim: Claim, network: Stack, front: Front, weight: float, variati
     sums += 2 * layers * 2**axes * (steps + 6) * bound
     moved = 4 * (2 * steps + 2 + 3 * axes) * variation
     units = claim.tokens * sums + moved + (6 * axes + 28) * bound
-    return float(units * _UNIT + bound * 2 * axes * steps * front.off)
+    return float(units * _UNIT + bound * 2 * (axes + 1) * steps * front.off)

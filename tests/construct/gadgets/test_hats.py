@@ -5,30 +5,31 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from anyseq.construct.gadgets import Hats, HatWiring, tournament
-from anyseq.construct.lattice import strides
+from anyseq.construct.gadgets import Hats, HatWiring
+from anyseq.construct.lattice import lattice, strides
 from anyseq.nn import FeedForwardLayers
 
 STEPS = 8
+SPARE = 2
 
 
 def some_hats(axes: int, count: int, seed: int) -> Hats:
-    """Nodes at random, each with a reach that divides nothing in particular."""
+    """Nodes at random, each with a reach that divides it."""
     rng = torch.Generator().manual_seed(seed)
     numbers = torch.randperm((STEPS + 1) ** axes, generator=rng)[:count].sort().values
     nodes = numbers[:, None] // torch.tensor(strides(STEPS + 1, axes)) % (STEPS + 1)
-    return Hats(nodes, 2 ** torch.randint(0, 4, (len(nodes),), generator=rng))
+    reach = 2 ** torch.randint(0, 4, (len(nodes),), generator=rng)
+    while (off := (nodes % reach[:, None]).any(1)).any():
+        reach[off] //= 2
+    return Hats(nodes, reach, STEPS)
 
 
-def wiring(hats: Hats, chunk: int, outputs: int) -> HatWiring:
-    axes = hats.nodes.shape[1]
-    plan = tournament(axes)
-    hidden = max(4 * chunk, *map(len, plan.rounds), 1)
-    at = axes + outputs
+def wiring(hats: Hats, hidden: int, outputs: int) -> HatWiring:
+    at, leave = hats.axes + outputs, min(hats.axes - 1, 2)
     return HatWiring(
-        axes=axes, steps=STEPS, chunk=chunk, layers=hats.layers(chunk, hidden), hidden=hidden,
-        width=at + plan.scratch + chunk, slots_at=0, values_at=axes, scratch_at=at,
-        nodes_at=at + plan.scratch,
+        layers=hats.layers(hidden, SPARE, leave), hidden=hidden, width=at + hats.axes - 1,
+        slots_at=0, values_at=hats.axes, scratch=tuple(range(at, at + hats.axes - 1)),
+        leave=leave, spare=SPARE,
     )  # fmt: skip
 
 
@@ -39,13 +40,19 @@ def run(layers: FeedForwardLayers, z: torch.Tensor) -> torch.Tensor:
     return z
 
 
-@settings(max_examples=40, deadline=None)
-@given(st.integers(1, 4), st.integers(1, 30), st.sampled_from([1, 2, 4]), st.integers(0, 2**32 - 1))
+def by_formula(hats: Hats, x: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+    off = hats.steps * x[:, None] - hats.nodes
+    spread = off.amax(2).clamp(min=0) - off.amin(2).clamp(max=0)
+    return (1 - spread / hats.reach).clamp(min=0) @ values
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 4), st.integers(1, 40), st.integers(0, 9), st.integers(0, 2**32 - 1))
 def test_the_layers_add_the_hats_and_clear_the_rest(
-    axes: int, count: int, chunk: int, seed: int
+    axes: int, count: int, more: int, seed: int
 ) -> None:
     hats = some_hats(axes, count, seed)
-    plan = wiring(hats, chunk, 2)
+    plan = wiring(hats, max(axes + 1, SPARE) + more, 2)
     rng = torch.Generator().manual_seed(seed)
     values = torch.randn(len(hats.nodes), 2, generator=rng, dtype=torch.float64)
     x = torch.rand(50, axes, generator=rng, dtype=torch.float64)
@@ -55,21 +62,29 @@ def test_the_layers_add_the_hats_and_clear_the_rest(
     added = hats.add(values, plan).feedforward
     assert added is not None
     assert len(added.up_bias) == plan.layers
+    assert not added.up_weight[0, :SPARE].any()
     found = run(added, z)
-    off = STEPS * x[:, None] - hats.nodes
-    spread = off.amax(2).clamp(min=0) - off.amin(2).clamp(max=0)
-    wanted = (1 - spread / hats.reach).clamp(min=0) @ values
-    assert torch.allclose(found[:, axes : axes + 2], wanted, rtol=0, atol=1e-12)
+    assert torch.allclose(found[:, axes : axes + 2], by_formula(hats, x, values), atol=1e-11)
     assert torch.equal(found[:, :axes], x)
-    assert not found[:, axes + 2 :].any()
+    assert not found[:, list(plan.scratch[: plan.leave])].any()
 
 
 @pytest.mark.parametrize("axes", [1, 2, 3])
-def test_nodes_of_one_diagonal_share_its_tournament(axes: int) -> None:
-    """Whatever their reach: one tournament, and a layer a node."""
-    nodes = torch.arange(STEPS + 1)[:, None].expand(-1, axes)
-    hats = Hats(nodes, 2 ** (torch.arange(STEPS + 1) % 3))
-    plan = wiring(hats, 1, 1)
-    rounds, scratch = len(tournament(axes).rounds), tournament(axes).scratch
-    assert hats.longest == STEPS + 1
-    assert plan.layers == rounds + STEPS + 1 - (-(2 + scratch) // plan.hidden)
+def test_an_even_grid_takes_a_relu_a_node(axes: int) -> None:
+    """But for those without scratch, which all fibres share."""
+    nodes = lattice(STEPS + 1, axes)
+    hats = Hats(nodes, torch.ones(len(nodes), dtype=torch.int64), STEPS)
+    assert hats.longest == (STEPS if axes == 1 else STEPS + 1)
+    plan = wiring(hats, STEPS + 1 + axes + 1, 1)
+    assert plan.layers == (STEPS + 1) ** (axes - 1)
+
+
+def test_at_nodes_nothing_rounds() -> None:
+    hats = some_hats(3, 200, 1)
+    plan = wiring(hats, 8, 1)
+    values = torch.randint(-(2**20), 2**20, (200, 1)).double()
+    z = torch.zeros((STEPS + 1) ** 3, plan.width, dtype=torch.float64)
+    z[:, :3] = lattice(STEPS + 1, 3).double() / STEPS
+    added = hats.add(values, plan).feedforward
+    assert added is not None
+    assert torch.equal(run(added, z)[:, 3:4], by_formula(hats, z[:, :3], values))

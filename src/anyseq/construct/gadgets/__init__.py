@@ -35,7 +35,6 @@ from anyseq.construct.gadgets.router import route
 from anyseq.construct.gadgets.selector import select
 from anyseq.construct.gadgets.set_apart import keep_own, set_apart
 from anyseq.construct.gadgets.shift import all_max_shift, global_shift, selective_shifts
-from anyseq.construct.gadgets.tournament import tournament
 from anyseq.construct.gadgets.units import Units
 from anyseq.construct.gadgets.value_map import value_map, written
 from anyseq.construct.gadgets.windows import Room, windows
@@ -82,7 +81,6 @@ __all__ = [
     "settle_layers",
     "summable",
     "take_above",
-    "tournament",
     "value_map",
     "widened",
     "windows",

@@ -3,32 +3,47 @@
 In steps of the finest grid, y = m·x, the hat of a node g of reach r (1 for the finest level, 2 for
 the one before, ...) is, with s = ReLU(max_i (y_i - g_i)) + ReLU(-min_i (y_i - g_i)),
 
-    hat_g = ReLU(1 - s/r) = ReLU(r - s)/r.
+    hat_g = ReLU(1 - s/r).
 
 With r = 1 it is the hat of the Kuhn triangulation: 1 at g, 0 at all other nodes, linear where a
 cube is cut by the order of its coordinates; with another r the same in steps of r.
 
-Nodes on one diagonal, g = h + c·(1, ..., 1), share their extremes: max_i (y_i - g_i) = M - c and
-min_i (y_i - g_i) = N - c with M, N those of h. So for every diagonal h (with min_i h_i = 0)
+As in `anyseq.construct.gadgets.interpolator`, whose argument holds in steps of r: hats of one reach
+with values a add up to
 
-    a tournament (⌈log2 D⌉ layers) finds M and N;
-    then each layer deals with `chunk` nodes of the diagonal in two ways:
-      it puts s = ReLU(M - c) + ReLU(c - N) into node features, for the next nodes,
-      it adds ReLU(r - s) (value/r) to the values, and clears s - ReLU(s) = 0, for those before;
-    the last layers do the second only, and clear the tournament's scratch in the same way.
+    Σ_g ∇a(g) (ReLU(t - c + r) - ReLU(t - c + ν_h))/r,    ν_h = min(r, max_i ReLU(h_i - y_i)),
 
-All weights but value/r are whole numbers, and a node whose hat is 0 adds an exact 0.
+g = (h, c) with c on the last axis, t = y_D, and ∇a the mixed difference in steps of r, a being 0
+where there is no node. So ∇a is 0 but at nodes and up to one step beyond: the *corners*. Those
+outside the cube add 0. The corners with one r and one h are a *fibre*, with a ReLU a corner.
+
+Two kinds of ReLUs need no ν, and are there once for all fibres. Summed over h, ∇a(h, c) is the
+difference along the last axis at the largest h, (m, ..., m): of a node there the first parts leave
+a (ReLU(t - c + r) - ReLU(t - c))/r. And for h = 0 ν is 0: of a node there the second parts leave
+a (ReLU(t - c - r) - ReLU(t - c))/r. These are ReLU(t - k), 0 <= k < m, and a constant, since
+ReLU(t - k) = t - k for k <= 0.
+
+ν is the sum of scratch features e_i >= 0, one for each axis but the last, with v = e_1 + ... +
+e_(i-1) and
+
+    e_i = ReLU(h_i - y_i - v) - ReLU(h_i - y_i - r),    0 where h_i = 0.
+
+Fibres come by descending r, and then in lexicographic order. From one to the next the axes before
+the first that differs keep their e_i. The last layer of a fibre clears all others, which leave by
+ReLU(e_i + 1) - 1, and fills the first of them that is not 0; each further one takes a layer of its
+own, since it needs those before. In the end what lies among the outputs leaves by
+ReLU(e_i) - ReLU(-e_i): that is exactly 0 then. At the nodes all numbers but values are whole.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import product
 
 import torch
 
 from anyseq.construct.gadgets.blank import blank_feed_forward
-from anyseq.construct.gadgets.tournament import tournament
 from anyseq.construct.lattice import strides
 from anyseq.nn import FeedForwardLayers, Layers
 
@@ -37,141 +52,230 @@ from anyseq.nn import FeedForwardLayers, Layers
 class HatWiring:
     """Where hats read and write, and how large their layers are.
 
-    chunk: nodes a layer. hidden: 4·chunk or more, and enough for a round of the tournament.
+    scratch: `axes` - 1 features. Those of the first fibre need not be 0 before the layer that fills
+    them has cleared them, by ReLUs that the caller adds. leave: how many of them, the first ones,
+    must be 0 in the end. spare: ReLUs of the first layer that are left to the caller.
     """
 
-    axes: int
-    steps: int
-    chunk: int
     layers: int
     hidden: int
     width: int
     slots_at: int
     values_at: int
-    scratch_at: int
-    nodes_at: int
+    scratch: tuple[int, ...]
+    leave: int
+    spare: int
+
+
+@dataclass(frozen=True, eq=False)
+class _Fibres:
+    """F fibres in order: reach (F,), h (F, D-1), and how many corners (F,)."""
+
+    reach: torch.Tensor
+    h: torch.Tensor
+    corners: torch.Tensor
+
+    @cached_property
+    def same(self) -> torch.Tensor:
+        """(F, D-1) bool: whether e_i is that of the fibre before."""
+        equal = (self.h[1:] == self.h[:-1]) & (self.reach[1:] == self.reach[:-1])[:, None]
+        kept = equal.long().cumprod(1).bool()
+        return torch.cat([torch.zeros_like(self.h[:1], dtype=torch.bool), kept])
+
+    @cached_property
+    def fills(self) -> torch.Tensor:
+        """(F, D-1): 1 for the first e_i that comes with the fibre, 2 for the next, ...; else 0."""
+        new = (self.h > 0) & ~self.same
+        return new * new.long().cumsum(1)
+
+    @cached_property
+    def clears(self) -> torch.Tensor:
+        """(F, D-1): 1 for the first e_i that goes with the fibre, 2 for the next, ...; else 0, and
+        after the last fibre."""
+        kept = torch.cat([self.same[1:], torch.ones_like(self.same[:1])])
+        gone = (self.h > 0) & ~kept
+        return gone * gone.long().cumsum(1)
 
 
 @dataclass(frozen=True, eq=False)
 class Hats:
-    """nodes (N, D) whole numbers from 0 to m, in lexicographic order; reach (N,), powers of two."""
+    """nodes (N, D) whole numbers from 0 to m = steps, different ones, in lexicographic order; reach
+    (N,), powers of two that divide m; those of a node divide it."""
 
     nodes: torch.Tensor
     reach: torch.Tensor
-
-    @cached_property
-    def along(self) -> torch.Tensor:
-        """(N,): c of the node h + c·(1, ..., 1) on its diagonal h."""
-        return self.nodes.amin(1)
-
-    @cached_property
-    def _diagonals(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """(N,) the diagonal of each node, and (diagonals,) how many nodes are on it."""
-        stride = torch.tensor(strides(int(self.nodes.max()) + 1, self.nodes.shape[1]))
-        starts = (self.nodes - self.along[:, None]) @ stride
-        _, diagonal, length = starts.unique(return_inverse=True, return_counts=True)
-        return diagonal, length
+    steps: int
 
     @property
+    def axes(self) -> int:
+        return self.nodes.shape[1]
+
+    @cached_property
+    def _corners(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+        """What ∇ adds up: nodes (P,), their signs (P,), and the corners (P,) they count for, in the
+        order of fibres, those with h = 0 left out; and the numbers (corners,) of the corners."""
+        stride = torch.tensor(strides(self.steps + 1, self.axes))
+        level = (self.reach.max() // self.reach).double().log2().long()  # 0 for the largest
+        parts = []
+        for way in map(torch.tensor, product((0, 1), repeat=self.axes)):
+            at = self.nodes + self.reach[:, None] * way
+            (rows,) = ((at <= self.steps).all(1) & (at[:, :-1] > 0).any(1)).nonzero(as_tuple=True)
+            number = level[rows] * (self.steps + 1) ** self.axes + at[rows] @ stride
+            parts.append((rows, torch.full_like(rows, 1 - 2 * int(way.sum() % 2)), number))
+        rows, signs, numbers = (torch.cat(part) for part in zip(*parts, strict=True))
+        numbers, corner = numbers.unique(return_inverse=True)
+        return rows, signs, corner, numbers
+
+    @cached_property
+    def _fibres(self) -> _Fibres:
+        per_axis = self.steps + 1
+        names, corners = (self._corners[3] // per_axis).unique_consecutive(return_counts=True)
+        stride = torch.tensor(strides(per_axis, self.axes - 1), dtype=torch.int64)
+        level = names // per_axis ** (self.axes - 1)
+        reach = self.reach.max() // 2**level
+        return _Fibres(reach, names[:, None] // stride % per_axis, corners)
+
+    @cached_property
+    def _free(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """ReLUs without ν: nodes (P,), k (P,), signs (P,), so that each is sign·a/r ReLU(t - k)."""
+        h, c = self.nodes[:, :-1], self.nodes[:, -1]
+        (top,) = (h == self.steps).all(1).nonzero(as_tuple=True)
+        (zero,) = (h == 0).all(1).nonzero(as_tuple=True)
+        rows = torch.cat([top, top, zero, zero])
+        k = torch.cat([c[top] - self.reach[top], c[top], c[zero], c[zero] + self.reach[zero]])
+        signs = torch.tensor([1, -1, -1, 1]).repeat_interleave(
+            torch.tensor([len(top), len(top), len(zero), len(zero)])
+        )
+        return rows, k, signs
+
+    @cached_property
+    def _thresholds(self) -> torch.Tensor:
+        """The k that ReLUs without ν have, one at least."""
+        k: torch.Tensor = self._free[1].clamp(min=0).unique()
+        return k[k < self.steps]
+
+    @cached_property
     def longest(self) -> int:
-        """The most nodes on a diagonal."""
-        return int(self._diagonals[1].max())
+        """The most ReLUs that are of use in a layer, but for those between fibres."""
+        fibres: list[int] = self._fibres.corners.tolist()
+        return max([len(self._thresholds), *fibres])
 
-    def _sizes(self, chunk: int, hidden: int) -> torch.Tensor:
-        """(diagonals,): layers of each: the tournament, the chunks, the clearing."""
-        plan = tournament(self.nodes.shape[1])
-        last = -(-(2 * chunk + plan.scratch) // hidden)
-        chunks = (self._diagonals[1] + chunk - 1) // chunk
-        return len(plan.rounds) + chunks + last
+    def _rows(self, hidden: int, spare: int, leave: int) -> torch.Tensor:
+        """(1 + F,): layers of the ReLUs without ν, and of every fibre; the last of them leads on,
+        and those that fill further e_i of the next one are not counted."""
+        fibres = self._fibres
+        count = torch.cat([torch.tensor([len(self._thresholds) + spare]), fibres.corners])
+        leads = torch.full((len(count),), 2)
+        leads[1:] += (fibres.clears > 0).sum(1)
+        leads[-1] = 2 * leave
+        return (count + leads + hidden - 1) // hidden
 
-    def layers(self, chunk: int, hidden: int) -> int:
+    @cached_property
+    def _more(self) -> torch.Tensor:
+        """(F,): layers that fill further e_i of a fibre."""
+        return (self._fibres.fills > 1).sum(1)
+
+    def layers(self, hidden: int, spare: int, leave: int) -> int:
         """How many layers `add` has."""
-        return int(self._sizes(chunk, hidden).sum())
+        return int(self._rows(hidden, spare, leave).sum() + self._more.sum())
 
     def add(self, values: torch.Tensor, wiring: HatWiring) -> Layers:
         """Add Σ_g hat_g(slots) values[g] to the value features; values (N, V)."""
-        diagonal, length = self._diagonals
-        size = self._sizes(wiring.chunk, wiring.hidden)
-        first = size.cumsum(0) - size
-        order = diagonal.argsort(stable=True)
-        rank = torch.empty_like(order)
-        rank[order] = torch.arange(len(order)) - (length.cumsum(0) - length)[diagonal[order]]
-        starts = torch.empty(len(length), wiring.axes, dtype=torch.int64)
-        starts[diagonal] = self.nodes - self.along[:, None]
-
-        layers = blank_feed_forward(int(size.sum()), wiring.hidden, wiring.width)
-        board = _Board(layers, wiring)
-        board.tournaments(first, starts)
-        rounds = len(tournament(wiring.axes).rounds)
-        fills = first[diagonal] + rounds + rank // wiring.chunk
-        for slot in range(wiring.chunk):
-            used = rank % wiring.chunk == slot
-            start, c, reach = starts[diagonal[used]], self.along[used], self.reach[used]
-            board.hats(slot, fills[used], start, c, reach.double(), values[used])
-        board.clear(first + rounds + (length + wiring.chunk - 1) // wiring.chunk)
+        layers = blank_feed_forward(wiring.layers, wiring.hidden, wiring.width)
+        share = values / self.reach[:, None]
+        into = slice(wiring.values_at, wiring.values_at + values.shape[1])
+        board = _Board(layers, wiring, self.steps, self.axes, into)
+        size = self._rows(wiring.hidden, wiring.spare, wiring.leave)
+        size[1:] += self._more
+        ends, fibres = size.cumsum(0), self._fibres
+        board.free(self._thresholds, *self._weights(share))
+        rows, signs, corner, numbers = self._corners
+        weight = torch.zeros(len(numbers), values.shape[1], dtype=torch.float64)
+        weight.index_add_(0, corner, -signs[:, None] * share[rows])
+        board.corners(ends[:-1] + self._more, fibres.corners, numbers % (self.steps + 1), weight)
+        board.lead(fibres, ends)
+        board.leave()
         return Layers(feedforward=layers)
+
+    def _weights(self, share: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Of the ReLUs without ν (thresholds, V), and the constant (V,)."""
+        rows, k, signs = self._free
+        each = signs[:, None] * share[rows]
+        constant = -(k.clamp(max=0)[:, None] * each).sum(0)
+        inside = k < self.steps
+        at = torch.searchsorted(self._thresholds, k[inside].clamp(min=0))
+        weight = torch.zeros(len(self._thresholds), share.shape[1], dtype=torch.float64)
+        return weight.index_add_(0, at, each[inside]), constant
 
 
 @dataclass(frozen=True)
 class _Board:
-    """Writes units into layers of zeros."""
+    """Writes ReLUs into layers of zeros."""
 
     layers: FeedForwardLayers
     wiring: HatWiring
+    steps: int
+    axes: int
+    into: slice
 
-    def tournaments(self, first: torch.Tensor, starts: torch.Tensor) -> None:
-        """From the layers `first` on: the scratch of the tournament among y_i - h_i."""
-        filled = self.wiring.scratch_at
-        for level, forms in enumerate(tournament(self.wiring.axes).rounds):
-            for unit, form in enumerate(forms):
-                self._form(first + level, unit, form, starts, torch.zeros(()))
-                self.layers.down_weight[first + level, filled, unit] = 1.0
-                filled += 1
+    @property
+    def _last_slot(self) -> int:
+        return self.wiring.slots_at + self.axes - 1
 
-    def hats(
-        self,
-        slot: int,
-        rows: torch.Tensor,
-        starts: torch.Tensor,
-        along: torch.Tensor,
-        reach: torch.Tensor,
-        values: torch.Tensor,
+    def free(self, k: torch.Tensor, weight: torch.Tensor, constant: torch.Tensor) -> None:
+        """ReLU(t - k), from the first layer on, and a constant."""
+        layers, number = self.layers, self.wiring.spare + torch.arange(len(k))
+        row, unit = number // self.wiring.hidden, number % self.wiring.hidden
+        layers.up_weight[row, unit, self._last_slot] = float(self.steps)
+        layers.up_bias[row, unit] = -k.double()
+        layers.down_weight[row, self.into, unit] = weight
+        layers.down_bias[0, self.into] = constant
+
+    def corners(
+        self, starts: torch.Tensor, counts: torch.Tensor, c: torch.Tensor, weight: torch.Tensor
     ) -> None:
-        """s into node feature `slot` by the layers `rows`; the next ones add the hat, and clear."""
-        layers, wiring, plan = self.layers, self.wiring, tournament(self.wiring.axes)
-        feature, clearing = wiring.nodes_at + slot, wiring.chunk + slot
-        above = 2 * wiring.chunk + 2 * slot
-        self._form(rows, above, plan.highest, starts, -along)
-        self._form(rows, above + 1, -plan.lowest, starts, along)
-        layers.down_weight[rows, feature, above] = 1.0
-        layers.down_weight[rows, feature, above + 1] = 1.0
-        layers.up_weight[rows + 1, slot, feature] = -1.0
-        layers.up_bias[rows + 1, slot] = reach
-        end = wiring.values_at + values.shape[1]
-        layers.down_weight[rows + 1, wiring.values_at : end, slot] = values / reach[:, None]
-        layers.up_weight[rows + 1, clearing, feature] = 1.0
-        layers.down_weight[rows + 1, feature, clearing] = -1.0
+        """ReLU(t - c + ν): those of each fibre from its layer `starts` on."""
+        layers, hidden = self.layers, self.wiring.hidden
+        number = torch.arange(len(c)) - (counts.cumsum(0) - counts).repeat_interleave(counts)
+        row, unit = starts.repeat_interleave(counts) + number // hidden, number % hidden
+        layers.up_weight[row, unit, self._last_slot] = float(self.steps)
+        for feature in self.wiring.scratch:
+            layers.up_weight[row, unit, feature] = 1.0
+        layers.up_bias[row, unit] = -c.double()
+        layers.down_weight[row, self.into, unit] = weight
 
-    def clear(self, first: torch.Tensor) -> None:
-        """From the layers `first` on: the scratch becomes 0."""
-        for spare in range(tournament(self.wiring.axes).scratch):
-            later, unit = divmod(2 * self.wiring.chunk + spare, self.wiring.hidden)
-            at = self.wiring.scratch_at + spare
-            self.layers.up_weight[first + later, unit, at] = 1.0
-            self.layers.down_weight[first + later, at, unit] = -1.0
+    def lead(self, fibres: _Fibres, ends: torch.Tensor) -> None:
+        """From one fibre to the next: `ends` are the layers after each, those before the first."""
+        layers, hidden = self.layers, self.wiring.hidden
+        for axis, feature in enumerate(self.wiring.scratch):
+            (gone,) = fibres.clears[:, axis].nonzero(as_tuple=True)
+            last, unit = ends[1:][gone] - 1, hidden - 2 - fibres.clears[gone, axis]
+            layers.up_weight[last, unit, feature] = 1.0
+            layers.up_bias[last, unit] = 1.0
+            layers.down_weight[last, feature, unit] = -1.0
+            layers.down_bias[last, feature] = 1.0
+            for turn in range(1, axis + 2):
+                (now,) = (fibres.fills[:, axis] == turn).nonzero(as_tuple=True)
+                self._fill(fibres, now, axis, ends[now] - 2 + turn, turn)
 
-    def _form(
-        self,
-        rows: torch.Tensor,
-        unit: int,
-        form: torch.Tensor,
-        at: torch.Tensor,
-        shift: torch.Tensor,
+    def _fill(
+        self, fibres: _Fibres, now: torch.Tensor, axis: int, row: torch.Tensor, turn: int
     ) -> None:
-        """Unit = form(y - at, scratch) + shift, for the layers `rows`."""
-        wiring, axes = self.wiring, self.wiring.axes
-        slots = slice(wiring.slots_at, wiring.slots_at + axes)
-        scratch = slice(wiring.scratch_at, wiring.scratch_at + len(form) - axes)
-        self.layers.up_weight[rows, unit, slots] = form[:axes] * wiring.steps
-        self.layers.up_weight[rows, unit, scratch] = form[axes:]
-        self.layers.up_bias[rows, unit] = shift - at.double() @ form[:axes]
+        """e of the axis comes with the fibres `now`, in these layers."""
+        layers, scratch, hidden = self.layers, self.wiring.scratch, self.wiring.hidden
+        h, reach = fibres.h[now, axis].double(), fibres.reach[now].double()
+        for unit, less, sign in ((hidden - 1, 0.0 * reach, 1.0), (hidden - 2, reach, -1.0)):
+            layers.up_weight[row, unit, self.wiring.slots_at + axis] = -float(self.steps)
+            layers.up_bias[row, unit] = h - less
+            layers.down_weight[row, scratch[axis], unit] = sign
+        for before in range(axis):  # what is being cleared at the same time counts no more
+            there = fibres.same[now, before] | (turn > 1)
+            layers.up_weight[row[there], hidden - 1, scratch[before]] = -1.0
+
+    def leave(self) -> None:
+        """The first features of scratch become exactly 0."""
+        layers, hidden = self.layers, self.wiring.hidden
+        for place, feature in enumerate(self.wiring.scratch[: self.wiring.leave]):
+            for unit, sign in ((hidden - 1 - 2 * place, 1.0), (hidden - 2 - 2 * place, -1.0)):
+                layers.up_weight[-1, unit, feature] = sign
+                layers.down_weight[-1, feature, unit] = -sign

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, Protocol
+from typing import ClassVar, Protocol, TypedDict
 
 import torch
 
@@ -23,7 +23,7 @@ from anyseq.base import UNIT_ROUNDOFF, Progress
 from anyseq.construct import needs
 from anyseq.construct.ask import Ask, Construction
 from anyseq.construct.error import ROUNDING, SUP, Term, combine
-from anyseq.construct.fused import KuhnTable, scale_of
+from anyseq.construct.fused import KuhnTable
 from anyseq.construct.gadgets import (
     Wiring,
     interpolate,
@@ -37,6 +37,7 @@ from anyseq.construct.lattice import causal, lattice
 from anyseq.construct.smooth import Bound
 from anyseq.construct.stages import Reading, Stage, filled_up
 from anyseq.construct.target import Target
+from anyseq.construct.tensors import scale_of
 from anyseq.errors import CannotApproximate
 from anyseq.nn import Layers, Stack, StackShape
 from anyseq.positions import URPE, Sinusoidal
@@ -72,6 +73,15 @@ def _check_nodes(ask: Ask, steps: int) -> None:
             f"it needs δ <= 1/{steps}: over 2^{nodes.bit_length() - 1} nodes in "
             f"{ask.axes} dimensions"
         )
+
+
+class Layout(TypedDict):
+    """Which features are what, see `GatherRecipe.layout`."""
+
+    width: int
+    slots_at: int
+    values_at: int
+    scratch: tuple[int, ...]
 
 
 class Middle(Protocol):
@@ -186,19 +196,17 @@ class GatherRecipe:
 
     def _moved(self) -> float:
         """What it does to T, where |f| <= 1, that slots may be off: along each axis T is no steeper
-        than from -1 to 1 in a step."""
-        position = self.ask.design.position
-        exact = not isinstance(position, URPE | Sinusoidal)
-        return 0.0 if exact else 2 * self.ask.axes * self.steps * SLOT_ROUNDING
+        than from -1 to 1 in a step. Below 0 ReLU(t) is no longer t, whose weight is at most 2."""
+        return 2 * (self.ask.axes + 1) * self.steps * self._slots_off
+
+    @property
+    def _slots_off(self) -> float:
+        exact = not isinstance(self.ask.design.position, URPE | Sinusoidal)
+        return 0.0 if exact else SLOT_ROUNDING
 
     @cached_property
     def wiring(self) -> Wiring:
-        """As many layers per fibre as make the fewest parameters, and where everything lies.
-
-        Features: input/output | positions | slots (D) | more. Values take the place of positions if
-        that is enough, else they follow the slots. Scratch takes what else is free, two features of
-        the output first: more of them would not be left exactly 0.
-        """
+        """As many layers per fibre as make the fewest parameters."""
         best, least = self._wiring(1), self._shape(self._wiring(1)).parameters
         while True:
             other = self._wiring(2 * best.cuts)
@@ -207,7 +215,11 @@ class GatherRecipe:
                 return best
             best, least = other, parameters
 
-    def _wiring(self, cuts: int) -> Wiring:
+    @cached_property
+    def layout(self) -> Layout:
+        """Features: input/output | positions | slots (D) | more. Values take the place of positions
+        if that is enough, else they follow the slots. Scratch takes what else is free, two features
+        of the output first: more of them would not be left exactly 0."""
         ask = self.ask
         places_at, places = self._position_at, ask.design.tokens + ask.design.bos
         slots_at = places_at + places
@@ -221,16 +233,18 @@ class GatherRecipe:
         ]
         scratch = tuple(free[: ask.axes - 1])
         least = least_width(ask.design, ask.features, slots_at, self.wanted)
+        width = max(end, 1 + max(scratch, default=0), least)
+        return {"width": width, "slots_at": slots_at, "values_at": values_at, "scratch": scratch}
+
+    def _wiring(self, cuts: int) -> Wiring:
+        ask = self.ask
         return Wiring(
             axes=ask.axes,
             steps=self.steps,
             cuts=cuts,
             hidden=max(least_hidden(ask.axes, self.steps, cuts), ask.entries),
-            width=max(end, 1 + max(scratch, default=0), least),
-            slots_at=slots_at,
-            values_at=values_at,
-            scratch=scratch,
             spare=ask.design.tokens - 1,
+            **self.layout,
         )
 
     @property
@@ -289,7 +303,7 @@ class GatherRecipe:
         values = summable(values.flatten(1), ask.axes).view_as(values)
         return Construction(
             KuhnTable(self.steps, values),
-            lambda: self._model(values, largest),
+            lambda: self._model(values, scale_of(values)),
             largest,
             stages=self._stages(),
         )
@@ -309,20 +323,23 @@ class GatherRecipe:
         ]
         return filled_up(stages, self.shape.layers, result)
 
-    def _behind(self, values: torch.Tensor, largest: float) -> list[Layers]:
-        """What follows the gathering, for values (nodes, tokens, out_features); largest: of |f|."""
-        ask, wiring = self.ask, self.wiring
-        scale, tokens = scale_of(values), ask.design.tokens
+    def _added(self, values: torch.Tensor) -> Layers:
+        """The layers that add up values (nodes, entries), at most 1, at the slots."""
+        return interpolate(values, self.wiring)
+
+    def _behind(self, values: torch.Tensor, scale: float) -> list[Layers]:
+        """What follows the gathering, for values (nodes, tokens, out_features); |T| <= scale."""
+        ask, wiring, tokens = self.ask, self._middle, self.ask.design.tokens
         outputs = {"out_features": ask.out_features, "values_at": wiring.values_at}
-        middle = interpolate(values.flatten(1) / scale, wiring)
+        middle = self._added(values.flatten(1) / scale)
         assert middle.feedforward is not None
         position_at = self._position_at + ask.design.bos
         set_apart(middle.feedforward, tokens=tokens, position_at=position_at, **outputs)
         return [middle, keep_own(tokens=tokens, width=wiring.width, scale=scale, **outputs)]
 
-    def _model(self, values: torch.Tensor, largest: float) -> Stack:
+    def _model(self, values: torch.Tensor, scale: float) -> Stack:
         ask, front = self.ask, self.gathering
-        runs = [*front.runs, *self._behind(values, largest)]
+        runs = [*front.runs, *self._behind(values, scale)]
         return Stack.of(
             ask.design,
             runs,

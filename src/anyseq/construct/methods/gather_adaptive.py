@@ -24,8 +24,7 @@ from anyseq.construct import needs
 from anyseq.construct.ask import Ask, Construction, Recipe
 from anyseq.construct.error import SUP, combine
 from anyseq.construct.fused_adaptive import HatTable
-from anyseq.construct.gadgets import Hats, HatWiring, select, tournament
-from anyseq.construct.gathering import least_width
+from anyseq.construct.gadgets import Hats, HatWiring
 from anyseq.construct.leaves import Leaves, refine
 from anyseq.construct.methods import gather, gather_wide
 from anyseq.construct.methods.gather import GatherRecipe
@@ -33,6 +32,8 @@ from anyseq.construct.smooth import Bound
 from anyseq.construct.target import Target
 from anyseq.errors import CannotApproximate
 from anyseq.nn import Layers
+
+_MOST_SUMS = 2**51  # a half of 2^52, what is left beside f
 
 
 def recipe(ask: Ask) -> Recipe:
@@ -95,6 +96,8 @@ def _adaptive(ask: Ask) -> AdaptiveRecipe:
         target = (ask.tol * (1 - 2.0**-40) - room) / ask.spread
         leaves = refine(ask.smoothness, ask.design.tokens, ask.features, target, p)
         found = AdaptiveRecipe(ask, leaves.finest, notes=(_note(ask, leaves),), leaves=leaves)
+        if found.sums > _MOST_SUMS:
+            raise CannotApproximate(f"{found.cells:,} nodes are too many to be summed exactly")
         if combine(found.terms, ask.norm, ask.p) <= ask.tol:
             return found
         room = max(2 * room, 2 * found.terms[1].value)  # smaller leaves round more
@@ -123,7 +126,6 @@ class AdaptiveRecipe(GatherRecipe):
 
     leaves: Leaves = field(kw_only=True)
 
-    values_label: ClassVar[str] = "values of all tokens"
     adds: ClassVar[str] = (
         "Every token adds up the values at the nodes around x, of every level, with their weights."
     )
@@ -145,107 +147,114 @@ class AdaptiveRecipe(GatherRecipe):
             f"2^-{leaves.coarsest}: Lδ(3/4 - 1/(2(D+1))) or D δ² M/8, with their own L, M, δ",
         )
 
+    @cached_property
+    def _nodes_of(self) -> list[tuple[int, int, float]]:
+        """For every level: the reach of its hats, how many they are, and a bound for what
+        multiplies one of them. That is f at the coarsest level, and then what f is off the
+        interpolant of the level before, in the whole box of that level, all corners of which are
+        nodes."""
+        ask, leaves = self.ask, self.leaves
+        found = []
+        for level in range(leaves.coarsest, leaves.finest + 1):
+            most = max(ask.bound, 2.0**-960)
+            if level > leaves.coarsest:
+                tokens, step = ask.design.tokens, 2.0 ** (1 - level)
+                off = ask.smoothness.interpolation(tokens, ask.features, step, math.inf).value
+                most = min(2 * most, max(off, most * 2.0**-48))  # f itself rounds
+            count = int((leaves.node_levels == level).sum())
+            found.append((2 ** (leaves.finest - level), count, most))
+        return found
+
+    @property
+    def _weight(self) -> float:
+        """A bound for the weights that a value has, added up: 2^D corners of each hat, and four
+        ReLUs without ν of some; together 2^(D+1)."""
+        share = sum(count * most / reach for reach, count, most in self._nodes_of)
+        return float(2 ** (self.ask.axes + 1) * share)
+
+    @property
+    def _summed(self) -> float:
+        """The same times what their ReLUs can be, m + r; and what sets values apart."""
+        m = self.steps
+        whole = sum(count * most * (m / reach + 1) for reach, count, most in self._nodes_of)
+        return float(2 ** (self.ask.axes + 1) * whole + 16 * max(self.ask.bound, 2.0**-960))
+
+    @property
+    def sums(self) -> int:
+        """2^D N (m+1) R: how many units in the last place of a sum f is moved by, at most."""
+        return int(2**self.ask.axes * self.cells * (self.steps + 1) * 2 ** (self._levels - 1))
+
+    @property
+    def unit(self) -> float:
+        """What multiplies hats is made a multiple of it, such that all that is added up at a node
+        of the finest grid is exact: over its reach, which divides the largest one, R, it is one of
+        unit/R, and sums stay below 2^53 of these. Half of that is for f; that hats are moved by
+        unit/2 adds `sums` of them at most."""
+        return power_of_two_at_least(self._summed) * 2.0 ** (self._levels - 1 - 52)
+
     def _rounding(self) -> float:
         """A bound for |computed T - T|, for the blocks and for the look-up; inputs are float64.
 
-        For |f| <= 1: every pre-activation sums at most width+1 terms whose sizes add up to at most
-        (D+scratch+2)m, so it rounds by at most `once`. A form of round r uses scratch of the rounds
-        before on both sides: its error is at most 3^r times that. A node feature, at most 3m, is
-        filled while what was there is taken off: hidden+2 terms whose sizes add up to at most 9m.
-        So s is off, and the hat by that over its reach, which doubles from level to level. At most
-        3^D hats of each level, those within one reach of y along each axis, can be on, with values
-        of at most 2: together 4 times what s is off. Hats of one level add up to 1, so that sums
-        stay below 2K, K the number of levels; each hat rounds its product (2u) and two sums.
+        All pre-activations sum at most width+1 terms whose sizes add up to at most 2(m+R), R the
+        largest reach: they round by at most `once`. e_i is filled while what was there leaves,
+        hidden+2 terms of sizes up to 2(m+R+1) together: by this, two pre-activations and the one
+        that leaves ν is off by at most `filled` more with each axis (it is no steeper than 1 in
+        what it was before). So ReLUs are off by D times that, and values by this times their
+        weights. A layer adds hidden terms to a value, and no sum is larger than all sizes together.
 
-        `_summable` moves f by at most 2^K 4K u. The look-up sums K(D+1) products of total size 2K,
-        with weights right to 3u. The selector rounds F + B once and back; the outputs of the other
-        n-1 tokens, F - B <= 0, may come out above 0 by what F is off, and are added.
-
-        For other f it is in proportion; below 2^-960 underflow would count, so take that.
+        Hats are moved by unit/2, and T at the nodes, of whose values it is a mean, by no more: the
+        hats of later levels make up for it. The selector rounds F + 1 once and back; the outputs of
+        the other n-1 tokens, F - 1 <= 0, may come out above 0 by what F is off, and are added. The
+        look-up sums K(D+1) products of total size 2K, with weights right to 3u.
         """
-        axes, tokens, plan = self.ask.axes, self.ask.design.tokens, tournament(self.ask.axes)
-        wiring, levels = self._middle, self._levels
-        once = (wiring.width + 2) * (axes + plan.scratch + 2) * self.steps
-        filled = (wiring.hidden + 2) * 9 * self.steps
-        hat = 2 * 3.0 ** (len(plan.rounds) + 1) * once + filled
-        sums = 3.0**axes * (4 * hat + levels * (4 * levels + 4))
-        looked = 2 * levels * (levels * (axes + 1) + 6)
-        moved = 4 * levels * 2.0**levels
-        units = tokens * (sums + looked + moved) + 8
-        return max(self.ask.bound, 2.0**-960) * (units * UNIT_ROUNDOFF + self._moved())
+        axes, wiring, levels = self.ask.axes, self._middle, self._levels
+        size = 2 * (self.steps + 2.0 ** (levels - 1) + 1)
+        filled = (3 * (wiring.width + 2) + wiring.hidden + 2) * size
+        sums = self._weight * axes * filled + (wiring.hidden + 2 + wiring.layers) * self._summed
+        looked = 2 * levels * (levels * (axes + 1) + 6) + 28
+        bound = max(self.ask.bound, 2.0**-960)
+        units = self.ask.design.tokens * sums + looked * bound
+        return units * UNIT_ROUNDOFF + self.unit / 2 + bound * self._moved()
+
+    def _moved(self) -> float:
+        """As for the even grid; but t has a weight of each level, at most 8: that of two nodes at
+        each end of the fibres, of at most 2."""
+        return 2 * (self.ask.axes + 4 * self._levels) * self.steps * self._slots_off
 
     @cached_property
     def _hats(self) -> Hats:
         leaves = self.leaves
-        return Hats(leaves.nodes, 2 ** (leaves.finest - leaves.node_levels))
+        return Hats(leaves.nodes, 2 ** (leaves.finest - leaves.node_levels), self.steps)
 
     @cached_property
     def _middle(self) -> HatWiring:
-        """The chunk that needs the fewest parameters, and where everything lies.
-
-        Features: input/output | positions | slots (D) | values (n·d_out) | scratch | nodes.
-        """
-        longest = int(power_of_two_at_least(self._hats.longest)).bit_length()
+        """As many ReLUs a layer as make the fewest parameters."""
+        ask, hats = self.ask, self._hats
+        least = max(ask.axes + 1, ask.entries)
+        most = max(least, hats.longest + ask.axes + ask.design.tokens)
         return min(
-            (self._hat_wiring(2**log_chunk) for log_chunk in range(longest)),
+            map(self._hat_wiring, range(least, most + 1)),
             key=lambda wiring: self._shape(wiring).parameters,
         )
 
-    def _hat_wiring(self, chunk: int) -> HatWiring:
-        ask, plan = self.ask, tournament(self.ask.axes)
-        slots_at = self._position_at + ask.design.tokens + ask.design.bos
-        values_at = slots_at + ask.axes
-        scratch_at = values_at + ask.entries
-        nodes_at = scratch_at + plan.scratch
-        hidden = max(4 * chunk, ask.entries, *map(len, plan.rounds))
-        return HatWiring(
-            axes=ask.axes,
-            steps=self.steps,
-            chunk=chunk,
-            layers=self._hats.layers(chunk, hidden),
-            hidden=hidden,
-            width=max(
-                nodes_at + chunk, least_width(ask.design, ask.features, slots_at, self.wanted)
-            ),
-            slots_at=slots_at,
-            values_at=values_at,
-            scratch_at=scratch_at,
-            nodes_at=nodes_at,
-        )
+    def _hat_wiring(self, hidden: int) -> HatWiring:
+        spare, layout = self.ask.design.tokens - 1, self.layout
+        leave = sum(feature < self._position_at for feature in layout["scratch"])
+        layers = self._hats.layers(hidden, spare, leave)
+        return HatWiring(layers=layers, hidden=hidden, leave=leave, spare=spare, **layout)
 
-    def _behind(self, values: torch.Tensor, largest: float) -> list[Layers]:
-        ask, wiring = self.ask, self._middle
-        last = select(
-            tokens=ask.design.tokens,
-            out_features=ask.out_features,
-            width=wiring.width,
-            position_at=self._position_at + ask.design.bos,
-            values_at=wiring.values_at,
-            bound=power_of_two_at_least(largest) if largest else 1.0,
-        )
-        return [self._hats.add(values.flatten(1), wiring), last]
-
-    def _summable(self, values: torch.Tensor) -> torch.Tensor:
-        """f at the nodes, moved to the nearest multiples of a power of two, such that all that is
-        added up at a node of the finest grid is exact.
-
-        With f in units of 2^k, what hats of K levels give at a node, and so what multiplies a hat,
-        is in units of 2^(k-K+1), since each level halves at most once; divided by its reach, too.
-        Sums are below 2K times the largest value: to be at most 2^52 of these.
-        """
-        largest = power_of_two_at_least(max(float(values.abs().max()), 2.0**-960))
-        unit = largest * power_of_two_at_least(2 * self._levels) * 2.0 ** (self._levels - 53)
-        return (values / unit).round() * unit
+    def _added(self, values: torch.Tensor) -> Layers:
+        return self._hats.add(values, self._middle)
 
     def build(self, target: Target, progress: Progress) -> Construction:
         ask, leaves = self.ask, self.leaves
         points = (leaves.nodes.double() / self.steps).view(-1, ask.design.tokens, ask.features)
         values = target(points, progress, "evaluate f at the nodes")
         largest = float(values.abs().max())
-        table = HatTable.through(leaves, self._summable(values))
+        table = HatTable.through(leaves, values, self.unit)
         return Construction(
             table,
-            lambda: self._model(table.values, largest),
+            lambda: self._model(table.values, table.scale),
             largest,
             stages=self._stages(),
         )
