@@ -26,7 +26,7 @@ from anyseq.experiments.step_memory import step_bytes
 from anyseq.experiments.tokens import IGNORED, TokenModel
 from anyseq.nn import Attention
 from anyseq.patterns import Pattern, PerHead, Star, Window
-from anyseq.positions import NoPosition, RelativeBias
+from anyseq.positions import URPE, NoPosition, Position, RelativeBias
 from experiments.torch_layers import fill_encoder_layer, shaken
 
 
@@ -304,10 +304,11 @@ def test_seeds_of_places_differ() -> None:
     assert len(draws) == 9
 
 
+@pytest.mark.parametrize("position", [RelativeBias(), URPE(RelativeBias())], ids=str)
 @pytest.mark.parametrize("pattern", [Window(2), PerHead(Window(1), Star(1))], ids=str)
-def test_the_peer_of_a_relative_bias_is_the_same_model(pattern: Pattern) -> None:
+def test_the_peer_is_the_same_model(pattern: Pattern, position: Position) -> None:
     """In float64, with weights that all count."""
-    design = Design(6, patterns=pattern, position=RelativeBias())
+    design = Design(6, patterns=pattern, position=position)
     shape: dict[str, Any] = {"dim": 8, "depth": 2, "heads": 2, "vocab": 5, "dtype": torch.float64}
     model, peer = TokenModel(design, **shape), TorchPeer(design, **shape)
     shaken(model)
@@ -317,7 +318,11 @@ def test_the_peer_of_a_relative_bias_is_the_same_model(pattern: Pattern) -> None
         block = model.body.get_submodule(f"blocks.{layer}")
         fill_encoder_layer(peer.layers[layer], block)
         peer.bias[layer].data = block.get_parameter("mixer.position.table").data
+    if peer.gain is not None:
+        peer.gain.data = model.get_parameter("body.gain.table").data
     ids = torch.randint(5, (3, 6), generator=generator(0))
     # in training, since torch's quick path for evaluation is another
     torch.testing.assert_close(peer.train()(ids), model(ids), rtol=0, atol=1e-12)
-    assert not list(TorchPeer(replace(design, position=NoPosition()), **shape).bias)
+    plain = TorchPeer(replace(design, position=NoPosition()), **shape)
+    assert not plain.bias
+    assert plain.gain is None

@@ -20,6 +20,7 @@ from anyseq.experiments.data import Data, standard_library_text
 from anyseq.experiments.encoders import EncoderCell, encoder, masked, mixers
 from anyseq.experiments.language_model import LanguageCell, LanguageModel, NextToken
 from anyseq.experiments.masked_lm import FillIn, MaskedLM
+from anyseq.experiments.peer import TorchPeer
 from anyseq.experiments.reading import Reading, reading
 from anyseq.experiments.sentences import Sentences, sentences
 from anyseq.experiments.sparse import COMBINED, DENSE, UNIONS, patterns
@@ -28,6 +29,7 @@ from anyseq.experiments.tokens import IGNORED, TokenModel
 from anyseq.experiments.transformer_xl import DistanceScores
 from anyseq.patterns import Full, PerHead, Strided
 from anyseq.positions import Sinusoidal
+from experiments.torch_layers import fill_encoder_layer, shaken
 
 ROOT = Path(os.environ["ANYSEQ_DATA"]) if "ANYSEQ_DATA" in os.environ else None
 LINES = standard_library_text(20_000).splitlines(keepends=True)
@@ -125,6 +127,25 @@ def test_transformer_xl_by_its_formula(first: int) -> None:
             wave = position.to_keys(Sinusoidal().table(distance, dim)).view(heads, -1)
             wanted = ((q[:, :, i] + position.shift[:, 0]) * wave).sum(-1) * 0.5
             torch.testing.assert_close(found[:, :, i, j], wanted)
+
+
+@pytest.mark.parametrize("setting", ["rpe", "urpe"])
+def test_the_peer_of_transformer_xl_is_the_same_model(setting: str) -> None:
+    (cell,) = (cell for cell in LanguageModel().grid("tiny") if cell.setting == setting)
+    model, peer = LanguageModel().model(cell).double(), LanguageModel().peer(cell).double()
+    shaken(model)
+    assert isinstance(peer, TorchPeer)
+    for name in ("embedding", "norm"):
+        peer.get_submodule(name).load_state_dict(model.get_submodule(name).state_dict())
+    for layer in range(cell.depth):
+        block, theirs = model.get_submodule(f"body.blocks.{layer}"), peer.layers[layer]
+        fill_encoder_layer(theirs, block)
+        position = block.get_submodule("mixer.position")
+        theirs.get_submodule("distances").load_state_dict(position.state_dict())
+    if peer.gain is not None:
+        peer.gain.data = model.get_parameter("body.gain.table").data
+    ids = torch.randint(300, (2, 16), generator=generator(0))
+    torch.testing.assert_close(peer.train()(ids), model(ids), rtol=0, atol=1e-12)
 
 
 def test_urpe_starts_at_rpe() -> None:

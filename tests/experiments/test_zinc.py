@@ -123,16 +123,17 @@ def test_padding_changes_nothing() -> None:
     torch.testing.assert_close(together, alone)
 
 
-def test_the_peer_is_the_same_model() -> None:
-    model = Zinc().model(CELLS["rpe"]).double()
+@pytest.mark.parametrize("position", ["rpe", "urpe"])
+def test_the_peer_is_the_same_model(position: str) -> None:
+    model = Zinc().model(CELLS[position]).double()
     shaken(model)
-    peer = Zinc().peer(CELLS["rpe"]).double()
+    peer = Zinc().peer(CELLS[position]).double()
     kept = {name: value for name, value in model.state_dict().items() if "blocks" not in name}
     missing = peer.load_state_dict(kept, strict=False).missing_keys
     assert all("blocks" in name for name in missing)
-    for layer in range(CELLS["rpe"].depth):
+    for layer in range(CELLS[position].depth):
         fill_encoder_layer(
-            peer.get_submodule(f"encoder.blocks.{layer}.layer"),
+            peer.get_submodule(f"encoder.blocks.{layer}"),
             model.get_submodule(f"encoder.blocks.{layer}"),
         )
     batch = TRAIN.batch(torch.arange(5))

@@ -12,6 +12,7 @@ from torch import nn
 from anyseq.experiments.data import Data
 from anyseq.experiments.experiment import Batch, Ratio, Task
 from anyseq.experiments.molecules import Graphs, graphs
+from anyseq.experiments.torch_layer import TorchLayer
 from anyseq.nn import GraphTransformer, shortest_paths
 
 _BONDS = 3  # kinds of edges
@@ -111,32 +112,21 @@ class GraphRegressor(nn.Module):
         return y
 
 
-class _TorchBlock(nn.Module):
-    """torch's layer in the place of a Block. It has no gain, which is in its favour."""
+class _TorchBlock(TorchLayer):
+    """torch's layer in the place of a Block."""
 
-    def __init__(self, dim: int, heads: int, hidden: int, dropout: float) -> None:
-        super().__init__()
-        self.layer = nn.TransformerEncoderLayer(
-            dim, heads, hidden, dropout=dropout, batch_first=True, norm_first=True
-        )
-
-    def forward(
-        self,
-        x: torch.Tensor,
-        *,
-        bias: torch.Tensor,
-        gain: torch.Tensor | None,
+    def forward(  # type: ignore[override]
+        self, x: torch.Tensor, *, bias: torch.Tensor, gain: torch.Tensor | None
     ) -> torch.Tensor:
         """(batch, tokens, dim) -> (batch, tokens, dim)."""
-        y: torch.Tensor = self.layer(x, bias.flatten(0, 1))
-        return y
+        return super().forward(x, bias, gain)
 
 
 def torch_regressor(model: GraphRegressor, hidden: int, dropout: float) -> GraphRegressor:
     """The model with torch's own layers."""
     heads, depth = len(model.encoder.bias), len(model.encoder.blocks)
     model.encoder.blocks = nn.ModuleList(
-        _TorchBlock(model.encoder.dim, heads, hidden, dropout) for _ in range(depth)
+        _TorchBlock(model.encoder.dim, heads, hidden, dropout=dropout) for _ in range(depth)
     )
     return model
 

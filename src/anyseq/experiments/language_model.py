@@ -147,15 +147,15 @@ class LanguageModel(Experiment[LanguageCell]):
         return NextToken(text, cell.tokens, cell.test_rows, data.folder is not None)
 
     def model(self, cell: LanguageCell) -> nn.Module:
-        own = cell.position in ("rpe", "urpe")
-        mixers = [xl_attention(cell.dim, cell.heads, cell.dropout) for _ in range(cell.depth * own)]
+        layers = cell.depth * _relative(cell)
+        mixers = [xl_attention(cell.dim, cell.heads, cell.dropout) for _ in range(layers)]
         return TokenModel(**_shape(cell), mixers=mixers or None)
 
     def sources(self, cell: LanguageCell, data: Data) -> Sources:
         return corpus(data, cell.characters).sources
 
     def peer(self, cell: LanguageCell) -> nn.Module:
-        return TorchPeer(**_shape(cell))
+        return TorchPeer(**_shape(cell), distances=_relative(cell))
 
     def judge(self, table: Table) -> Judgement:
         claims = [beats(table, self.metric, "urpe", "rpe")]
@@ -166,6 +166,11 @@ class LanguageModel(Experiment[LanguageCell]):
             for worse in ("fixed-union", "random")
         ]
         return about_real_data(table, judged(table, claims))
+
+
+def _relative(cell: LanguageCell) -> bool:
+    """Whether its layers have Transformer-XL's attention."""
+    return cell.position in ("rpe", "urpe")
 
 
 def _shape(cell: LanguageCell) -> dict[str, Any]:

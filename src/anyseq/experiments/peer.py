@@ -11,6 +11,8 @@ from torch.nn.functional import linear
 from anyseq.base import generator, medians
 from anyseq.design import Design
 from anyseq.experiments.experiment import Task
+from anyseq.experiments.torch_layer import TorchLayer
+from anyseq.experiments.transformer_xl import DistanceScores
 from anyseq.patterns import Pattern
 from anyseq.positions import URPE, RelativeBias, Toeplitz
 
@@ -21,10 +23,10 @@ class TorchPeer(nn.Module):
     """Ids (batch, tokens) -> logits: an embedding, learned positions, a TransformerEncoderLayer for
     each layer of a design, with its mask, a layer norm, and the embedding again or `classes`.
 
-    A relative bias is learned here, too: torch takes it as a mask of numbers. It has no part for a
-    gain, which is left out: that is in torch's favour. A pattern is a dense mask, one for each head
-    if they differ. dropout acts where `Transformer` has it, and in the hidden layer of the
-    feed-forward half.
+    A relative bias is learned here, too: torch takes it as a mask of numbers. A gain is learned,
+    and `distances`, Transformer-XL's scores: see `TorchLayer`. A pattern is a dense mask, one for
+    each head if they differ. dropout acts where `Transformer` has it, and in the hidden layer of
+    the feed-forward half.
     """
 
     def __init__(
@@ -38,6 +40,7 @@ class TorchPeer(nn.Module):
         classes: int | None = None,
         causal: bool = False,
         dropout: float = 0.0,
+        distances: bool = False,
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
@@ -45,8 +48,13 @@ class TorchPeer(nn.Module):
         self.embedding = nn.Embedding(vocab, dim, dtype=dtype)
         self.position = nn.Parameter(torch.zeros(n, dim, dtype=dtype))
         self.layers = nn.ModuleList(
-            nn.TransformerEncoderLayer(
-                dim, heads, 4 * dim, dropout=dropout, batch_first=True, norm_first=True, dtype=dtype
+            TorchLayer(
+                dim,
+                heads,
+                4 * dim,
+                dropout=dropout,
+                dtype=dtype,
+                distances=DistanceScores(dim, heads) if distances else None,
             )
             for _ in range(depth)
         )
@@ -59,23 +67,31 @@ class TorchPeer(nn.Module):
         self.bias = nn.ParameterList(
             torch.zeros(heads, 2 * n - 1, dtype=dtype) for _ in range(tables)
         )
+        gained = isinstance(design.position, URPE)
+        ones = torch.ones(heads, 2 * n - 1, dtype=dtype)
+        self.gain = nn.Parameter(ones) if gained else None  # all layers share it
         self.norm = nn.LayerNorm(dim, dtype=dtype)
         self.head = None if classes is None else nn.Linear(dim, classes, dtype=dtype)
 
     def forward(self, ids: torch.Tensor, key_mask: torch.Tensor | None = None) -> torch.Tensor:
         """(batch, tokens) -> (batch, tokens, classes); key_mask as in `TokenModel`."""
         x, padding = self.embedding(ids) + self.position, None if key_mask is None else ~key_mask
+        gain = None if self.gain is None else self._dense(self.gain)
         for index, layer in enumerate(self.layers):
             mask = getattr(self, f"hidden_{index}")
             if self.bias:
-                bias = Toeplitz(self.bias[index]).dense(len(self.position), len(self.position))
+                bias = self._dense(self.bias[index])
                 mask = bias if mask is None else bias.masked_fill(mask, -torch.inf)
-            x = layer(x, src_mask=for_torch(mask, len(ids)), src_key_padding_mask=padding)
+            x = layer(x, mask, gain, padding)
         x = self.norm(x)
         logits: torch.Tensor = (
             linear(x, self.embedding.weight) if self.head is None else self.head(x)
         )
         return logits
+
+    def _dense(self, numbers: torch.Tensor) -> torch.Tensor:
+        """(heads, n, n) from a number for each head and offset."""
+        return Toeplitz(numbers).dense(len(self.position), len(self.position))
 
 
 def seen_by_heads(pattern: Pattern, n: int, heads: int) -> torch.Tensor:
@@ -84,13 +100,6 @@ def seen_by_heads(pattern: Pattern, n: int, heads: int) -> torch.Tensor:
     if len(parts) == 1:
         return pattern.mask(n)
     return torch.stack([parts[head % len(parts)].mask(n) for head in range(heads)])
-
-
-def for_torch(mask: torch.Tensor | None, batch: int) -> torch.Tensor | None:
-    """A mask as torch's layers want it: one for each head goes once through the batch."""
-    if mask is None or mask.ndim == 2:
-        return mask
-    return mask.expand(batch, *mask.shape).flatten(0, 1)
 
 
 def training_step(model: nn.Module, task: Task, size: int) -> Callable[[], None]:

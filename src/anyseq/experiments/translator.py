@@ -10,8 +10,9 @@ from torch import nn
 from torch.nn.functional import linear
 
 from anyseq.design import Design
-from anyseq.experiments.peer import for_torch, seen_by_heads
+from anyseq.experiments.peer import seen_by_heads
 from anyseq.experiments.subwords import MASK, PAD
+from anyseq.experiments.torch_layer import whole
 from anyseq.nn import Attention, Block, FeedForward, Transformer
 from anyseq.ops import attention
 from anyseq.patterns import Pattern
@@ -145,10 +146,10 @@ class TorchTranslator(EncoderDecoder):
 
     def encoded(self, x: torch.Tensor) -> torch.Tensor:
         for index, layer in enumerate(self.encoder):
-            x = layer(x, src_mask=for_torch(getattr(self, f"hidden_{index}"), len(x)))
+            x = layer(x, src_mask=whole(getattr(self, f"hidden_{index}"), len(x)))
         return x
 
     def decoded(self, x: torch.Tensor, read: torch.Tensor) -> torch.Tensor:
         for index, layer in enumerate(self.decoder):
-            x = layer(x, read, tgt_mask=for_torch(getattr(self, f"later_{index}"), len(x)))
+            x = layer(x, read, tgt_mask=whole(getattr(self, f"later_{index}"), len(x)))
         return x
