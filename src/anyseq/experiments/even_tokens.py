@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 
@@ -23,7 +23,7 @@ _SIZES = {
     "medium": PositionCell("", 6000, 32, 1e-3, warm_up=100, tokens=64, dim=128, heads=8),
     "paper": PositionCell("", 40_000, 512, 7e-5, warm_up=6_000),
 }
-_LARGER: Mapping[tuple[str, int], Mapping[str, int]] = {
+_LARGER: Mapping[tuple[str, int], Mapping[str, Any]] = {
     # more tokens take longer to learn, and a step with the most of them twice as long
     ("small", 1000): {"steps": 6000},
     ("small", 10_000): {"steps": 6000, "batch": 16},
