@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import anyseq as aq
+from anyseq.construct import Approximation
 from anyseq.construct.certificate import Certificate
 
 
@@ -30,3 +32,19 @@ def bind(folder: Path) -> None:
     assert loaded.certificate is not None
     again = Certificate.of(loaded.certificate.claim, loaded)
     tamper(folder, ("certificate",), again.to_dict())
+
+
+def unnoticed(
+    result: Approximation, edits: Iterable[tuple[tuple[Any, ...], object]], folder: Path
+) -> list[tuple[Any, ...]]:
+    """Those of the edits, each of a saved result with the hash of its facts, after which the result
+    is loaded and verified as if nothing had been."""
+    missed = []
+    for number, (place, value) in enumerate(edits):
+        result.save(folder / str(number))
+        tamper(folder / str(number), place, value)
+        held = aq.load(folder / str(number)).certificate
+        assert held is not None
+        if held.verify():
+            missed.append(place)
+    return missed

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import torch
+from hypothesis import strategies as st
 
 from anyseq.construct import Approximation
 from anyseq.construct.certificate import Certificate
@@ -35,6 +37,25 @@ def network_with(
 ) -> Stack:
     tensors = result.model.state_dict() | weights
     return type(result.model)(design or result.design, shape or result.size, tensors)
+
+
+_CHANGES: list[Callable[[float], float]] = [
+    lambda v: -v, lambda v: 0.0, lambda v: v + 1, lambda v: v - 1, lambda v: v * 2,
+    lambda v: v * (1 + 1e-6), lambda v: v + 0.5, lambda v: v - 0.25, lambda v: v + 1e-6,
+]  # fmt: skip
+
+
+def wrong_number(result: Approximation, data: st.DataObject) -> dict[str, torch.Tensor]:
+    """A tensor of its network with one entry changed, any or one that is not 0."""
+    tensors = result.model.state_dict()
+    name = data.draw(st.sampled_from(sorted(tensors.keys() - {"halves"})))
+    wrong = tensors[name].clone()
+    flat = wrong.view(-1)
+    used = flat.nonzero().flatten().tolist()
+    anywhere = st.integers(0, len(flat) - 1)
+    entry = data.draw(st.one_of(st.sampled_from(used), anywhere) if used else anywhere)
+    flat[entry] = data.draw(st.sampled_from(_CHANGES))(float(flat[entry]))
+    return {name: wrong}
 
 
 def is_felt(result: Approximation, weights: dict[str, torch.Tensor], x: torch.Tensor) -> bool:
