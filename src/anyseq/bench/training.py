@@ -9,6 +9,8 @@ import torch
 from anyseq.base import Progress, silent
 from anyseq.experiments import EXPERIMENTS, Data, own_random_state, step_seconds
 
+_ROUNDS = 31  # one step alone differs by a fifth from another, their medians by a few percent
+
 
 def bench_training(progress: Progress = silent, scale: str = "small") -> dict[str, Any]:
     """Per experiment and setting the steps a second of our model and of the same one made of
@@ -27,7 +29,7 @@ def bench_training(progress: Progress = silent, scale: str = "small") -> dict[st
             own, peer = experiment.model(cell), experiment.peer(cell)
         if peer is None:
             continue
-        taken = step_seconds(own, peer, experiment.task(cell, Data()), cell.batch)
+        taken = step_seconds(own, peer, experiment.task(cell, Data()), cell.batch, _ROUNDS)
         rows.append(
             {
                 "experiment": experiment.name,
