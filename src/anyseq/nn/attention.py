@@ -6,7 +6,6 @@ from functools import partial
 from typing import NamedTuple
 
 import torch
-from einops import rearrange
 from torch import nn
 from torch.nn.functional import linear
 
@@ -185,11 +184,14 @@ def check_dropout(dropout: object) -> float:
 
 
 def _split(x: torch.Tensor, heads: int) -> torch.Tensor:
-    return rearrange(x, "b n (h m) -> b h n m", h=heads)
+    """(batch, tokens, heads·size) -> (batch, heads, tokens, size)."""
+    parted: torch.Tensor = x.unflatten(-1, (heads, -1))
+    return parted.transpose(1, 2)
 
 
 def _join(x: torch.Tensor) -> torch.Tensor:
-    return rearrange(x, "b h n m -> b n (h m)")
+    """The other way."""
+    return x.transpose(1, 2).flatten(2)
 
 
 def _inside(name: str, position: object) -> Position:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
 from typing import NamedTuple
 
 import torch
 
-from anyseq.patterns import MaskMod, Pattern, evaluated
+from anyseq.patterns import Full, MaskMod, Pattern, evaluated
 from anyseq.positions import Toeplitz
 from anyseq.probability import ProbMap, Softmax
 
@@ -80,20 +81,19 @@ class Call(NamedTuple):
 
     def allowed(self) -> torch.Tensor | None:
         """Who may look at whom, bool, broadcastable to (B, H, N, M); None if all may."""
-        b, h, i, j = self.indices()
-        allowed = self.mask
-        if self.pattern is not None:
-            pattern = self.pattern.at(self.span)(b, h, i, j)
-            allowed = pattern if allowed is None else allowed & pattern
-        if self.mask_mod is not None:
-            given = evaluated(self.mask_mod, b, h, i, j)
-            allowed = given if allowed is None else allowed & given
+        said = [] if self.mask is None else [self.mask]
         if self.key_mask is not None:
-            keys = self.key_mask[:, None, None, :]
-            allowed = keys if allowed is None else allowed & keys
-        if self.is_causal:
-            allowed = j <= i if allowed is None else allowed & (j <= i)
-        return allowed
+            said.append(self.key_mask[:, None, None, :])
+        pattern = None if isinstance(self.pattern, Full) else self.pattern
+        if pattern is not None or self.mask_mod is not None or self.is_causal:
+            b, h, i, j = self.indices()
+            if pattern is not None:
+                said.append(pattern.at(self.span)(b, h, i, j))
+            if self.mask_mod is not None:
+                said.append(evaluated(self.mask_mod, b, h, i, j))
+            if self.is_causal:
+                said.append(j <= i)
+        return reduce(torch.logical_and, said) if said else None
 
     def dense(self, term: Term) -> torch.Tensor:
         """A bias or gain as a tensor that broadcasts to (B, H, N, M)."""

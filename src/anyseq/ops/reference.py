@@ -5,6 +5,8 @@ out_i = Σ_j [ ρ(q_i·k_j scale + B_ij, -∞ where the mask says no) C_ij ] v_j
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch.nn.functional import dropout
 
@@ -23,32 +25,34 @@ def attention(call: Call) -> tuple[torch.Tensor, torch.Tensor | None]:
     k, v = call.k, call.v
     if call.groups > 1:
         k, v = (side.repeat_interleave(call.groups, dim=1) for side in (k, v))
-    indices = call.indices()
     scores = (call.q * call.scale) @ k.transpose(-1, -2)
     if call.bias is not None:
         scores = scores + call.dense(call.bias)
     if call.score_mod is not None:
-        scores = call.score_mod(scores, *indices)
+        scores = call.score_mod(scores, *call.indices())
     allowed = call.allowed()
     if allowed is not None:
         scores = scores.masked_fill(~allowed, -torch.inf)
 
-    weights = scores.softmax(-1) if _no_row_is_empty(call, scores) else call.prob_map(scores)
+    weights = _weights(call, scores)
     if call.gain is not None:
         weights = weights * call.dense(call.gain)
     if call.weight_mod is not None:
-        weights = call.weight_mod(weights, *indices)
+        weights = call.weight_mod(weights, *call.indices())
     weights = dropout(weights, call.dropout_p)
     return weights.to(v.dtype) @ v, _log_sum_exp(scores) if call.return_lse else None
 
 
-def _no_row_is_empty(call: Call, scores: torch.Tensor) -> bool:
-    """Whether torch's softmax will do. To look costs a CPU less than to take care of such rows in
-    both passes; an accelerator would have to wait for the answer, and a graph cannot have it."""
+def _weights(call: Call, scores: torch.Tensor) -> torch.Tensor:
+    """The probability map of the scores. torch's softmax will do unless a row is empty, which it
+    makes NaN. To look costs a CPU less than to take care of such rows in both passes; an
+    accelerator would have to wait for the answer, and a graph cannot have it."""
     looks = call.q.device.type == "cpu" and not torch.compiler.is_compiling()
-    if not (looks and isinstance(call.prob_map, Softmax) and scores.shape[-1]):
-        return False
-    return not bool((scores.detach().amax(-1) == -torch.inf).any())
+    if looks and isinstance(call.prob_map, Softmax) and scores.shape[-1]:
+        weights = scores.softmax(-1)
+        if not math.isnan(weights.detach()[..., 0].sum().item()):
+            return weights
+    return call.prob_map(scores)
 
 
 def _log_sum_exp(scores: torch.Tensor) -> torch.Tensor:
