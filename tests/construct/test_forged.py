@@ -262,6 +262,7 @@ def test_values_of_many_axes_fit_the_constants() -> None:
         (("error", "at_error"), 0.0),
         (("error", "level"), 0.99),
         (("error", "at"), [[0.5, 1.5]]),
+        (("error", "at_error"), 1e9),
     ],
     ids=str,
 )

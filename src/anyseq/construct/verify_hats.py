@@ -39,25 +39,21 @@ def hats_network(
     claim: Claim, network: Stack, net: Weights, table: Table, grid: Grid, front: Front
 ) -> tuple[str, dict[str, float]]:
     """What was seen, and a bound for the rounding of one entry."""
-    text, _ = agrees(claim, network, net, hats_at(claim, table, grid.x), grid, front)
-    return text, {"rounding": _rounding(claim, network, front.off, table), "rescale": 0.0}
+    text, off = agrees(claim, net, hats_at(claim, table, grid.x), grid, front)
+    return text, {"rounding": off + _rounding(claim, front.off, table), "rescale": 0.0}
 
 
-def _rounding(claim: Claim, network: Stack, off: float, table: Table) -> float:
-    """What float64 may add to one entry between the nodes, in blocks or look-up, and what must have
-    been done to the table for sums to be exact at the nodes.
+def _rounding(claim: Claim, off: float, table: Table) -> float:
+    """What float64 may add to one entry of the look-up, and what must have been done to the table
+    for sums to be exact at the nodes.
 
-    A hat of reach r with value a puts a/r, or minus that, to 2^D ReLUs, and at most four more; they
-    are m + r at most: `weight` and `summed` are all of these. Pre-activations sum width+1 products
-    and a bias of sizes up to 2(m+R+1) together, R the largest reach. From fibre to fibre, along
-    each axis, scratch takes three of them and a sum of hidden+2 numbers of such sizes. Values take
-    hidden+2 numbers at a time, and hold no more than all of them. Where sums take 53 bits of some
-    unit, values of hats are multiples of R of these, moved by half of that. The look-up sums K(D+1)
-    products of total size 2K, K the number of levels, weights off by 3u. The selector lets through
-    what is off in the others' outputs. Slots that are off move a function that rises by at most 2
-    in a step along each axis, or by 8 more for each level below 0.
+    The look-up sums K(D+1) products of total size 2K, K the number of levels, weights off by 3u. A
+    hat of reach r with value a puts a/r, or minus that, to some ReLUs, 2^(D+1) at most, which are
+    m + r at most. Where all of these take 53 bits of some unit, values of hats are multiples of R
+    of these, R the largest reach, moved by half of that. Slots that are off move a function that
+    rises by at most 2 in a step along each axis, or by 8 more for each level below 0.
     """
-    axes, shape, steps = claim.tokens * claim.features, network.shape, claim.steps
+    axes, steps = claim.tokens * claim.features, claim.steps
     bound, side = max(claim.bound, 2.0**-960), table["boxes"][:, -1].numpy()
     largest = int(side.max())
     levels = (largest // int(side.min())).bit_length()
@@ -65,14 +61,9 @@ def _rounding(claim: Claim, network: Stack, off: float, table: Table) -> float:
     nodes = table["keys"].numpy()[:, None] // place % (steps + 1)
     reach = np.minimum(np.where(nodes, nodes & -nodes, largest).min(1), largest)
     size = np.abs(table["values"].numpy()).reshape(len(reach), -1)
-    weight = 2 ** (axes + 1) * float((size / reach[:, None]).sum(0).max())
     summed = 2 ** (axes + 1) * float((size * (steps / reach + 1)[:, None]).sum(0).max())
-    summed += 16 * bound
-    layers = int((network.get_buffer("halves")[:, 1] >= 0).sum())
-    scratch = 2 * (steps + largest + 1) * (3 * (shape.width + 2) + shape.hidden + 2)
-    sums = weight * axes * scratch + (shape.hidden + 2 + layers) * summed
     looked = 2 * levels * (levels * (axes + 1) + 6) + 28
-    units = claim.tokens * sums + looked * bound + largest * summed
+    units = looked * bound + largest * (summed + 16 * bound)
     return float(units * _UNIT + bound * 2 * (axes + 4 * levels) * steps * off)
 
 

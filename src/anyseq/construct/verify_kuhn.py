@@ -27,6 +27,7 @@ import torch
 
 from anyseq.construct.claim import Claim
 from anyseq.construct.verification import fresh
+from anyseq.construct.verify_drift import Drift
 from anyseq.construct.verify_front import Front, Weights, keeps_signs
 from anyseq.construct.verify_terms import Disagreement
 from anyseq.nn import Stack
@@ -73,18 +74,18 @@ def kuhn_network(
 ) -> tuple[str, dict[str, float]]:
     """What was seen, and a bound for the rounding of one entry."""
     values = table["values"].numpy()
-    text, weight = agrees(claim, network, net, values[grid.nodes], grid, front)
-    rounding = _rounding(claim, network, front, weight, _variation(claim, values))
+    text, off = agrees(claim, net, values[grid.nodes], grid, front)
+    rounding = off + _rounding(claim, front, _variation(claim, values))
     return text, {"rounding": rounding, "rescale": 0.0}
 
 
 def agrees(
-    claim: Claim, network: Stack, net: Weights, values: np.ndarray, grid: Grid, front: Front
+    claim: Claim, net: Weights, values: np.ndarray, grid: Grid, front: Front
 ) -> tuple[str, float]:
     """The network is affine on the simplices of the grid and has these values (nodes, tokens,
-    out_features) at its nodes; and the weights of the values, those of one entry added up."""
+    out_features) at its nodes; and what float64 may add to one entry in these layers."""
     nodes = grid.nodes
-    found, weight = _remaining(claim, net, front, grid.corners)
+    found, off = _remaining(claim, net, front, grid.corners)
     apart = np.abs(found - values).reshape(len(nodes), -1).max(1)
     if apart.max() > 64 * _UNIT * max(1e-300, float(np.abs(values).max())) * claim.tokens:
         node = nodes[int(apart.argmax())]
@@ -94,7 +95,7 @@ def agrees(
         f"{part}affine on {len(grid.corners):,} of {grid.total:,} simplices, and the table at "
         f"{len(nodes):,} of {grid.every:,} nodes (read from the weights, from the slots on)"
     )
-    return text, weight
+    return text, off
 
 
 def _simplices(claim: Claim, most: int, boxes: np.ndarray | None) -> np.ndarray:
@@ -130,8 +131,8 @@ def _numbers(claim: Claim, corners: np.ndarray) -> np.ndarray:
 def _remaining(
     claim: Claim, net: Weights, front: Front, corners: np.ndarray
 ) -> tuple[np.ndarray, float]:
-    """(nodes, tokens, out_features): the output, after a look at the signs of all units; and the
-    weights of a value and its biases, added up.
+    """(nodes, tokens, out_features): the output, after a look at the signs of all units; and what
+    float64 may add to one entry.
 
     Features that real numbers go into are values; no layer but the last may read them after that.
     """
@@ -142,7 +143,7 @@ def _remaining(
     middle = slice(rows[0], -1)
     downs, biases = net["down_weight"][middle], net["down_bias"][middle]
     turns = _not_small_whole(downs).any(2) | _not_small_whole(biases)
-    real = turns.any(0)
+    real = np.asarray(turns.any(0))
     for name in ("up_weight", "up_bias"):
         if _not_small_whole(net[name][middle]).any():
             raise Disagreement(f"{name}: a weight that interpolates is not a small whole number")
@@ -151,13 +152,14 @@ def _remaining(
         raise Disagreement("at a node, a number is no multiple of δ")
     weighs = np.concatenate([*downs[:, real].transpose(0, 2, 1), biases[:, real]]).T
     unit, summed = min(1.0, _common_unit(weighs)), np.abs(state[..., real])
-    spoilt = np.zeros_like(real)
+    spoilt, drift = np.zeros_like(real), Drift(len(real))
     for layer, turn in zip(rows[:-1], turns, strict=True):
         # whole multiples of multiples of δ are such again: below 2^53 δ nothing rounds
         up, down = net["up_weight"][layer], net["down_weight"][layer]
         if up[:, spoilt].any():
             raise Disagreement(f"feed-forward layer {layer}: it reads values")
-        if np.abs(state[..., ~spoilt]).max(initial=1.0) * np.abs(up).sum() > 2.0**50 / claim.steps:
+        most = np.abs(state).reshape(-1, len(real)).max(0) * ~spoilt
+        if (np.abs(up) @ most + np.abs(net["up_bias"][layer])).max() > 2.0**52 / claim.steps:
             raise Disagreement(f"feed-forward layer {layer}: a sum too large to be exact")
         pre = state @ up.T + net["up_bias"][layer]
         for token in range(pre.shape[1]):
@@ -166,6 +168,7 @@ def _remaining(
         if (hidden[..., down[real].any(0)] % 1).any():
             raise Disagreement(f"feed-forward layer {layer}: values get what is not whole at nodes")
         summed += hidden @ np.abs(down[real]).T + np.abs(shift[real])
+        drift.layer(up, net["up_bias"][layer], down, shift, state, pre)
         state += hidden @ down.T + shift
         spoilt = spoilt | turn
     if summed.max(initial=0.0) > 2.0**53 * unit:
@@ -175,10 +178,10 @@ def _remaining(
     slack = 64 * _UNIT * float((np.abs(state) @ np.abs(weight).T + np.abs(shift)).max())
     for token in range(claim.tokens):
         keeps_signs(pre[:, token], corners, slack, rows[-1])
+    drift.layer(weight, shift, net["down_weight"][-1], net["down_bias"][-1], state, pre)
     out = state + np.maximum(pre, 0.0) @ net["down_weight"][-1].T + net["down_bias"][-1]
-    scale = float(np.abs(net["down_weight"][-1]).max())
-    total = float(np.abs(weighs).sum(1).max(initial=0.0))
-    return np.asarray(out[..., : claim.out_features]), scale * total
+    entries = slice(claim.out_features)
+    return np.asarray(out[..., entries]), float(drift.off[entries].max())
 
 
 def _common_unit(numbers: np.ndarray) -> float:
@@ -202,23 +205,14 @@ def _variation(claim: Claim, values: np.ndarray) -> float:
     return float(np.abs(grid).reshape(len(values), -1).sum(0).max())
 
 
-def _rounding(claim: Claim, network: Stack, front: Front, weight: float, variation: float) -> float:
-    """What float64 may add to one entry, in blocks or look-up, and what was done to the table.
+def _rounding(claim: Claim, front: Front, variation: float) -> float:
+    """What float64 may add to one entry of the look-up, and what was done to the table.
 
-    weight: what the weights and biases of a value add up to, in absolute value. Pre-activations sum
-    width+1 products and a bias of sizes up to 2m+2 together. From fibre to fibre, along each axis,
-    scratch takes three of them and a sum of hidden+2 numbers of sizes up to 2m+4. Values take ReLUs
-    of at most m+1, hidden+2 at a time, and hold at most 2^D (m+6) times twice the bound meanwhile.
     The values at the nodes were moved so that they can be summed, to multiples of 2^-50 (2m+2+3D)
-    Σ|∇f| at most. The selector lets through what is off in the others' outputs. Slots that are off
-    move a function that rises by at most 2 in a step along each axis; or as much again below 0.
+    Σ|∇f| at most. Slots that are off move a function that rises by at most 2 in a step along each
+    axis; or as much again below 0.
     """
-    axes, shape, steps = claim.tokens * claim.features, network.shape, claim.steps
+    axes, steps = claim.tokens * claim.features, claim.steps
     bound = max(claim.bound, 2.0**-960)
-    layers = int((network.get_buffer("halves")[front.layers :, 1] >= 0).sum()) - 1
-    scratch = 3 * (shape.width + 2) * (2 * steps + 2) + (shape.hidden + 2) * (2 * steps + 4)
-    sums = weight * (axes * scratch + (shape.hidden + 2) * (steps + 1))
-    sums += 2 * layers * 2**axes * (steps + 6) * bound
-    moved = 4 * (2 * steps + 2 + 3 * axes) * variation
-    units = claim.tokens * sums + moved + (6 * axes + 28) * bound
+    units = 4 * (2 * steps + 2 + 3 * axes) * variation + (6 * axes + 28) * bound
     return float(units * _UNIT + bound * 2 * (axes + 1) * steps * front.off)

@@ -64,9 +64,13 @@ def _differences(claim: Claim, result: Approximation) -> Iterator[str]:
 def _impossible(claim: Claim, error: ErrorReport) -> Iterator[str]:
     """What cannot have been seen. In sup norm the error seen is that of the worst input; otherwise
     it is a limit at some level of confidence."""
-    if not error.lower <= claim.upper:
-        yield f"result has seen an error of {error.lower:.6g}, above what is proved"
-    if not bool(((error.at >= 0) & (error.at <= 1)).all()):
+    if not 0 <= error.lower <= claim.upper:
+        yield f"result has seen an error of {error.lower:.6g}, and {claim.upper:.6g} is proved"
+    most = 2 * claim.bound * (1 + 2.0**-40) + claim.upper  # |f| and |T|, where the look-up speaks
+    if not 0 <= error.at_error <= most:
+        yield f"result says that its worst input is off by {error.at_error:.6g}, beyond all values"
+    inside = (error.at >= 0) & (error.at <= 1)
+    if error.at.shape != (claim.tokens, claim.features) or not bool(inside.all()):
         yield "result says that its worst input is outside the cube"
     if claim.norm == SUP and (error.lower != min(error.at_error, claim.upper) or error.level):
         yield (

@@ -1,5 +1,7 @@
 """Hats of several reaches at any nodes, against their formula."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -88,3 +90,22 @@ def test_at_nodes_nothing_rounds() -> None:
     added = hats.add(values, plan).feedforward
     assert added is not None
     assert torch.equal(run(added, z)[:, 3:4], by_formula(hats, z[:, :3], values))
+
+
+def test_many_levels_in_many_dimensions() -> None:
+    """Their nodes cannot be numbered together in 64 bits."""
+    steps, axes = 2**15, 4
+    reach = 2 ** torch.arange(14, -1, -1)
+    nodes = reach[:, None] * torch.tensor([1, 1, 0, 1])
+    hats = Hats(nodes, reach, steps)
+    plan = replace(wiring(hats, 8, 1), layers=hats.layers(8, SPARE, 2))
+    values = torch.arange(1.0, 16.0)[:, None].double()
+    rng = torch.Generator().manual_seed(0)
+    z = torch.zeros(200, plan.width, dtype=torch.float64)
+    size = 2.0 ** -torch.randint(16, (200, 1), generator=rng)
+    z[:, :axes] = size * torch.rand(200, axes, generator=rng, dtype=torch.float64)
+    added = hats.add(values, plan).feedforward
+    assert added is not None
+    found = run(added, z)[:, axes : axes + 1]
+    assert torch.allclose(found, by_formula(hats, z[:, :axes], values), atol=1e-6)
+    assert found.abs().max() > 1

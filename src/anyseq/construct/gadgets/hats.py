@@ -40,6 +40,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
+from typing import NamedTuple
 
 import torch
 
@@ -65,6 +66,17 @@ class HatWiring:
     scratch: tuple[int, ...]
     leave: int
     spare: int
+
+
+class _Corners(NamedTuple):
+    """What ∇ adds up: nodes (P,), with signs (P,), each counting for a corner (P,). The corners in
+    the order of fibres: their numbers (C,) in the finest grid, and reach (C,)."""
+
+    nodes: torch.Tensor
+    signs: torch.Tensor
+    corner: torch.Tensor
+    numbers: torch.Tensor
+    reach: torch.Tensor
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,8 +111,8 @@ class _Fibres:
 
 @dataclass(frozen=True, eq=False)
 class Hats:
-    """nodes (N, D) whole numbers from 0 to m = steps, different ones, in lexicographic order; reach
-    (N,), powers of two that divide m; those of a node divide it."""
+    """nodes (N, D) whole numbers from 0 to m = steps, no two alike; reach (N,), powers of two that
+    divide m; that of a node divides all its coordinates."""
 
     nodes: torch.Tensor
     reach: torch.Tensor
@@ -111,29 +123,33 @@ class Hats:
         return self.nodes.shape[1]
 
     @cached_property
-    def _corners(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-        """What ∇ adds up: nodes (P,), their signs (P,), and the corners (P,) they count for, in the
-        order of fibres, those with h = 0 left out; and the numbers (corners,) of the corners."""
+    def _corners(self) -> _Corners:
+        """Those of all levels in turn, but for h = 0."""
         stride = torch.tensor(strides(self.steps + 1, self.axes))
-        level = (self.reach.max() // self.reach).double().log2().long()  # 0 for the largest
-        parts = []
-        for way in map(torch.tensor, product((0, 1), repeat=self.axes)):
-            at = self.nodes + self.reach[:, None] * way
-            (rows,) = ((at <= self.steps).all(1) & (at[:, :-1] > 0).any(1)).nonzero(as_tuple=True)
-            number = level[rows] * (self.steps + 1) ** self.axes + at[rows] @ stride
-            parts.append((rows, torch.full_like(rows, 1 - 2 * int(way.sum() % 2)), number))
-        rows, signs, numbers = (torch.cat(part) for part in zip(*parts, strict=True))
-        numbers, corner = numbers.unique(return_inverse=True)
-        return rows, signs, corner, numbers
+        ways = torch.tensor(list(product((0, 1), repeat=self.axes)))
+        found, before = [], 0
+        for reach in self.reach.unique().flip(0).tolist():
+            own = (self.reach == reach).nonzero()[:, 0]
+            at = self.nodes[own, None] + reach * ways
+            inside = (at <= self.steps).all(2) & (at[..., :-1] > 0).any(2)
+            node, way = inside.nonzero(as_tuple=True)
+            numbers, corner = (at[node, way] @ stride).unique(return_inverse=True)
+            signs = 1 - 2 * (ways[way].sum(1) % 2)
+            levels = torch.full_like(numbers, reach)
+            found.append((own[node], signs, corner + before, numbers, levels))
+            before += len(numbers)
+        return _Corners(*(torch.cat(part) for part in zip(*found, strict=True)))
 
     @cached_property
     def _fibres(self) -> _Fibres:
-        per_axis = self.steps + 1
-        names, corners = (self._corners[3] // per_axis).unique_consecutive(return_counts=True)
+        per_axis, corners = self.steps + 1, self._corners
+        names = torch.stack([corners.reach, corners.numbers // per_axis])
+        first = torch.ones(names.shape[1], dtype=torch.bool)
+        first[1:] = (names[:, 1:] != names[:, :-1]).any(0)
+        (starts,) = first.nonzero(as_tuple=True)
+        ends = torch.cat([starts[1:], torch.tensor([len(first)])]) if len(starts) else starts
         stride = torch.tensor(strides(per_axis, self.axes - 1), dtype=torch.int64)
-        level = names // per_axis ** (self.axes - 1)
-        reach = self.reach.max() // 2**level
-        return _Fibres(reach, names[:, None] // stride % per_axis, corners)
+        return _Fibres(names[0, starts], names[1, starts, None] // stride % per_axis, ends - starts)
 
     @cached_property
     def _free(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -150,7 +166,7 @@ class Hats:
 
     @cached_property
     def _thresholds(self) -> torch.Tensor:
-        """The k that ReLUs without ν have, one at least."""
+        """The k that ReLUs without ν have."""
         k: torch.Tensor = self._free[1].clamp(min=0).unique()
         return k[k < self.steps]
 
@@ -189,10 +205,11 @@ class Hats:
         size[1:] += self._more
         ends, fibres = size.cumsum(0), self._fibres
         board.free(self._thresholds, *self._weights(share))
-        rows, signs, corner, numbers = self._corners
-        weight = torch.zeros(len(numbers), values.shape[1], dtype=torch.float64)
-        weight.index_add_(0, corner, -signs[:, None] * share[rows])
-        board.corners(ends[:-1] + self._more, fibres.corners, numbers % (self.steps + 1), weight)
+        corners = self._corners
+        weight = torch.zeros(len(corners.numbers), values.shape[1], dtype=torch.float64)
+        weight.index_add_(0, corners.corner, -corners.signs[:, None] * share[corners.nodes])
+        c = corners.numbers % (self.steps + 1)
+        board.corners(ends[:-1] + self._more, fibres.corners, c, weight)
         board.lead(fibres, ends)
         board.leave()
         return Layers(feedforward=layers)

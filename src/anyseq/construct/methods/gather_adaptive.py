@@ -33,6 +33,7 @@ from anyseq.construct.target import Target
 from anyseq.errors import CannotApproximate
 from anyseq.nn import Layers
 
+_FINEST = 20  # whole numbers above 2^20 are not known from values any more when weights are read
 _MOST_SUMS = 2**51  # a half of 2^52, what is left beside f
 
 
@@ -96,6 +97,8 @@ def _adaptive(ask: Ask) -> AdaptiveRecipe:
         target = (ask.tol * (1 - 2.0**-40) - room) / ask.spread
         leaves = refine(ask.smoothness, ask.design.tokens, ask.features, target, p)
         found = AdaptiveRecipe(ask, leaves.finest, notes=(_note(ask, leaves),), leaves=leaves)
+        if leaves.finest > _FINEST:
+            raise CannotApproximate(f"its smallest boxes have sides below 2^-{_FINEST}")
         if found.sums > _MOST_SUMS:
             raise CannotApproximate(f"{found.cells:,} nodes are too many to be summed exactly")
         if combine(found.terms, ask.norm, ask.p) <= ask.tol:
@@ -160,24 +163,24 @@ class AdaptiveRecipe(GatherRecipe):
             if level > leaves.coarsest:
                 tokens, step = ask.design.tokens, 2.0 ** (1 - level)
                 off = ask.smoothness.interpolation(tokens, ask.features, step, math.inf).value
-                most = min(2 * most, max(off, most * 2.0**-48))  # f itself rounds
+                most = min(2 * most, off + most * 2.0**-48)  # f itself rounds
             count = int((leaves.node_levels == level).sum())
             found.append((2 ** (leaves.finest - level), count, most))
         return found
 
-    @property
-    def _weight(self) -> float:
-        """A bound for the weights that a value has, added up: 2^D corners of each hat, and four
-        ReLUs without ν of some; together 2^(D+1)."""
-        share = sum(count * most / reach for reach, count, most in self._nodes_of)
-        return float(2 ** (self.ask.axes + 1) * share)
+    def _added_up(self, moved: float = 0.0) -> tuple[float, float]:
+        """Bounds for the weights that a value has, added up, and for these times their ReLUs; what
+        multiplies hats is moved by so much.
 
-    @property
-    def _summed(self) -> float:
-        """The same times what their ReLUs can be, m + r; and what sets values apart."""
-        m = self.steps
-        whole = sum(count * most * (m / reach + 1) for reach, count, most in self._nodes_of)
-        return float(2 ** (self.ask.axes + 1) * whole + 16 * max(self.ask.bound, 2.0**-960))
+        A hat has weights 1/r at 2^D corners, and where it is at an end of the fibres twice or four
+        times at ReLUs without ν, in all at most 2^(D+1); ReLUs are m + r at most. What sets values
+        apart is counted, too.
+        """
+        each = [(reach, count * (most + moved)) for reach, count, most in self._nodes_of]
+        share = 2.0 ** (self.ask.axes + 1)
+        weight = share * sum(total / reach for reach, total in each)
+        summed = share * sum(total * (self.steps / reach + 1) for reach, total in each)
+        return weight, summed + 16 * max(self.ask.bound, 2.0**-960)
 
     @property
     def sums(self) -> int:
@@ -190,17 +193,17 @@ class AdaptiveRecipe(GatherRecipe):
         of the finest grid is exact: over its reach, which divides the largest one, R, it is one of
         unit/R, and sums stay below 2^53 of these. Half of that is for f; that hats are moved by
         unit/2 adds `sums` of them at most."""
-        return power_of_two_at_least(self._summed) * 2.0 ** (self._levels - 1 - 52)
+        return power_of_two_at_least(self._added_up()[1]) * 2.0 ** (self._levels - 1 - 52)
 
     def _rounding(self) -> float:
         """A bound for |computed T - T|, for the blocks and for the look-up; inputs are float64.
 
         All pre-activations sum at most width+1 terms whose sizes add up to at most 2(m+R), R the
-        largest reach: they round by at most `once`. e_i is filled while what was there leaves,
-        hidden+2 terms of sizes up to 2(m+R+1) together: by this, two pre-activations and the one
-        that leaves ν is off by at most `filled` more with each axis (it is no steeper than 1 in
-        what it was before). So ReLUs are off by D times that, and values by this times their
-        weights. A layer adds hidden terms to a value, and no sum is larger than all sizes together.
+        largest reach. e_i is filled while what was there leaves, hidden+2 terms of sizes up to
+        2(m+R+1) together: by this, two pre-activations and the one that leaves e_i is off by at
+        most `filled` more than all before it together. So ν is off by 2^(D-1) - 1 times that, and
+        ReLUs by 2^(D-1) times, and values by this times their weights. A layer adds hidden terms to
+        a value, and no sum is larger than all sizes together.
 
         Hats are moved by unit/2, and T at the nodes, of whose values it is a mean, by no more: the
         hats of later levels make up for it. The selector rounds F + 1 once and back; the outputs of
@@ -210,7 +213,9 @@ class AdaptiveRecipe(GatherRecipe):
         axes, wiring, levels = self.ask.axes, self._middle, self._levels
         size = 2 * (self.steps + 2.0 ** (levels - 1) + 1)
         filled = (3 * (wiring.width + 2) + wiring.hidden + 2) * size
-        sums = self._weight * axes * filled + (wiring.hidden + 2 + wiring.layers) * self._summed
+        weight, summed = self._added_up(moved=self.unit / 2)
+        sums = weight * 2.0 ** (axes - 1) * filled
+        sums += (wiring.hidden + 2 + wiring.layers) * summed
         looked = 2 * levels * (levels * (axes + 1) + 6) + 28
         bound = max(self.ask.bound, 2.0**-960)
         units = self.ask.design.tokens * sums + looked * bound

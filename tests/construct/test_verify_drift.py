@@ -1,0 +1,98 @@
+"""What float64 may add to feed-forward layers, against exact fractions; and planted layers that
+compute the right function, but for rounding."""
+
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import anyseq as aq
+from anyseq.construct.functions import FUNCTIONS, gaussian
+from anyseq.construct.verify_drift import Drift
+from construct.forgery import failed, forge, network_with
+
+exactly: Any = np.vectorize(Fraction, otypes=[object])
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 4), st.integers(1, 6), st.integers(1, 5), st.integers(0, 2**32 - 1))
+def test_no_feature_is_further_off(width: int, hidden: int, depth: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    state = rng.random((5, width))
+    exact, drift = exactly(state), Drift(width)
+    for _ in range(depth):
+        up, up_bias = rng.integers(-9, 10, (hidden, width)) * 1.0, rng.integers(-3, 4, hidden) * 1.0
+        down, down_bias = rng.normal(size=(width, hidden)), rng.normal(size=width)
+        up[:, 0] *= rng.random() < 0.5
+        pre = state @ up.T + up_bias
+        drift.layer(up, up_bias, down, down_bias, state, pre)
+        state = state + np.maximum(pre, 0.0) @ down.T + down_bias
+        inside = exact @ exactly(up).T + exactly(up_bias)
+        hidden_exactly = np.where(inside > 0, inside, Fraction(0))
+        exact = exact + hidden_exactly @ exactly(down).T + exactly(down_bias)
+        off = np.abs((exactly(state) - exact).astype(float)).max(0)
+        assert (off <= drift.off).all()
+
+
+def test_what_leaves_takes_along_what_it_was_off_by() -> None:
+    """However often it is filled again: nothing adds up."""
+    drift, state = Drift(2), np.array([[1 / 3, 0.0]])
+    up = np.array([[3.0, 0.0], [0.0, 1.0]])
+    down = np.array([[0.0, 0.0], [1.0, -1.0]])
+    seen = []
+    for _ in range(50):
+        pre = state @ up.T + [0.0, 1.0]
+        drift.layer(up, np.array([0.0, 1.0]), down, np.array([0.0, 1.0]), state, pre)
+        state = state + np.maximum(pre, 0.0) @ down.T + [0.0, 1.0]
+        seen.append(drift.off[1])
+    assert max(seen[1:]) <= 1.2 * min(seen[1:])
+
+
+def _bent(x: torch.Tensor) -> torch.Tensor:
+    return x.square()
+
+
+SPIKE: Any = gaussian("spike", "", 2000.0, 1 / 3)
+PLANTED = {
+    "even": aq.approximate(_bent, aq.Design(1), features=1, tol=1e-3, lipschitz=2.0),
+    "even, 2 tokens": aq.approximate(
+        FUNCTIONS["plus-mean"], aq.Design(2), features=1, tol=0.05, lipschitz=2.0
+    ),
+    "adaptive": aq.approximate(
+        SPIKE, aq.Design(1), features=1, tol=0.05, method="gather",
+        lipschitz=SPIKE.local_lipschitz, curvature=SPIKE.local_curvature,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_large_weights_that_cancel_are_found(name: str) -> None:
+    """C ReLU(3t - 3k) - 3C ReLU(t - k) is 0; in float64 it is not. Hidden layers are made wider for
+    it, and every hash fits."""
+    result = PLANTED[name]
+    shape = replace(result.size, hidden=result.size.hidden + 2)
+    old, m = result.model.state_dict(), round(1 / result.facts.step)
+    slot, value = result.facts.stages[0].reading.first, result.facts.stages[1].reading.first
+    weights = {
+        "up_weight": torch.nn.functional.pad(old["up_weight"], (0, 0, 0, 2)),
+        "up_bias": torch.nn.functional.pad(old["up_bias"], (0, 2)),
+        "down_weight": torch.nn.functional.pad(old["down_weight"], (0, 2)),
+    }
+    assert not failed(forge(result, weights=weights, shape=shape))
+    layer, big = -2, 2.0**34
+    weights["up_weight"][layer, -2:, slot] = torch.tensor([3.0 * m, m], dtype=torch.float64)
+    weights["up_bias"][layer, -2:] = torch.tensor([-3.0 * (m - 1), 1.0 - m], dtype=torch.float64)
+    weights["down_weight"][layer, value, -2:] = torch.tensor([big, -3 * big], dtype=torch.float64)
+    rng = torch.Generator().manual_seed(0)
+    x = torch.rand(4000, result.size.tokens, 1, generator=rng, dtype=torch.float64)
+    x[:, 0] = 1 - x[:, 0] / m
+    with torch.no_grad():
+        off = network_with(result, weights, shape=shape)(x) - result.model(x)
+    assert result.error.upper is not None
+    assert off.abs().max() > 1e-7
+    assert failed(forge(result, weights=weights, shape=shape)).keys() & {"error", "network"}
