@@ -33,7 +33,7 @@ def test_no_feature_is_further_off(width: int, hidden: int, depth: int, seed: in
         drift.layer(up, up_bias, down, down_bias, state, pre)
         state = state + np.maximum(pre, 0.0) @ down.T + down_bias
         inside = exact @ exactly(up).T + exactly(up_bias)
-        hidden_exactly = np.where(inside > 0, inside, Fraction(0))
+        hidden_exactly = inside * (inside > 0)
         exact = exact + hidden_exactly @ exactly(down).T + exactly(down_bias)
         off = np.abs((exactly(state) - exact).astype(float)).max(0)
         assert (off <= drift.off).all()
