@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 import torch
@@ -76,7 +77,7 @@ class HatTable:
         if not bool((self.keys.diff() > 0).all()):
             raise InvalidArgument("tensor 'keys': expected ascending numbers")
 
-    @property
+    @cached_property
     def scale(self) -> float:
         """The power of two by which the network that has this table divides its values: it bounds
         T at the nodes, and so everywhere."""
