@@ -62,7 +62,7 @@ class TorchLayer(nn.TransformerEncoderLayer):
         q, k, v = packed.unflatten(-1, (3, own.num_heads, own.head_dim)).permute(2, 0, 3, 1, 4)
         scale, n = own.head_dim**-0.5, x.shape[1]
         if mask is not None and mask.dtype == torch.bool:
-            mask = torch.zeros(mask.shape, dtype=x.dtype).masked_fill(mask, -torch.inf)
+            mask = x.new_zeros(mask.shape).masked_fill(mask, -torch.inf)
         if self.distances is not None:
             scores = self.distances.bias(q, scale, n, 0)
             mask = scores if mask is None else scores + mask
