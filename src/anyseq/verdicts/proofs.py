@@ -55,9 +55,10 @@ def gather(question: Question) -> Ruling | None:
 
 
 def rigid(question: Question) -> Ruling | None:
-    """Theorem 5.2: in L^p it is enough that no two places look alike when all tokens differ."""
+    """Theorem 5.2: in L^p it is enough that no two places look alike when all tokens differ; for
+    every smaller target class, too."""
     design = question.design
-    if question.norm != "lp" or question.target == "equivariant":
+    if question.norm != "lp":
         return None
     if not design.feedforward or design.final_norm is not None or not question.reach.holds:
         return None
