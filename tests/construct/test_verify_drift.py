@@ -24,10 +24,11 @@ exactly: Any = np.vectorize(Fraction, otypes=[object])
 def test_no_feature_is_further_off(width: int, hidden: int, depth: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     state = rng.random((5, width))
-    exact, drift = exactly(state), Drift(width)
+    exact, drift = exactly(state), Drift(rng.random(width) < 0.3)
     for _ in range(depth):
         up, up_bias = rng.integers(-9, 10, (hidden, width)) * 1.0, rng.integers(-3, 4, hidden) * 1.0
         down, down_bias = rng.normal(size=(width, hidden)), rng.normal(size=width)
+        up[:, drift.values] = 0.0
         up[:, 0] *= rng.random() < 0.5
         pre = state @ up.T + up_bias
         drift.layer(up, up_bias, down, down_bias, state, pre)
@@ -41,7 +42,7 @@ def test_no_feature_is_further_off(width: int, hidden: int, depth: int, seed: in
 
 def test_what_leaves_takes_along_what_it_was_off_by() -> None:
     """However often it is filled again: nothing adds up."""
-    drift, state = Drift(2), np.array([[1 / 3, 0.0]])
+    drift, state = Drift(np.zeros(2, dtype=bool)), np.array([[1 / 3, 0.0]])
     up = np.array([[3.0, 0.0], [0.0, 1.0]])
     down = np.array([[0.0, 0.0], [1.0, -1.0]])
     seen = []

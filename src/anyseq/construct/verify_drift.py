@@ -1,11 +1,13 @@
 """What float64 may add to what feed-forward layers compute, read from their weights.
 
-A bound for how far computed features are from exact ones is carried from layer to layer. With the
-largest sizes that features and ReLUs have at the nodes, which bound those between them (all are
-affine there, so that absolute values are convex), a sum of k products, in any order, rounds by at
-most (k+1)u times the sizes that are summed. What was off before is passed on by the weights: by
-|down| |up|, since a ReLU is no steeper than 1; and by |1 + down up| where ReLUs are on throughout,
-so that what leaves a feature in this way, x - ReLU(x + 1) + 1, takes along what it was off by.
+How far computed features are from exact ones is carried from layer to layer, as sums of unknown
+numbers in [-1, 1] with known factors (affine arithmetic), so that what is off in two features alike
+can cancel. With the largest sizes that features and ReLUs have at the nodes, which bound those
+between them (all are affine there, so that absolute values are convex), a sum of k products, in any
+order, rounds by at most (k+1)u times the sizes that are summed: a new unknown number. A ReLU that
+is on throughout passes on all that is off in its input, α; any other passes on sα with some s in
+[0, 1], that is α/2 and a new unknown number times |α|/2. So what leaves a feature,
+x - ReLU(x + 1) + 1, takes along what it was off by.
 """
 
 from __future__ import annotations
@@ -18,10 +20,18 @@ _MARGIN = 1 + 2.0**-20  # for what is off in the sizes themselves
 
 
 class Drift:
-    """off: (width,) how far each feature may be from its exact value."""
+    """off: (width,) how far each feature may be from its exact value.
 
-    def __init__(self, width: int) -> None:
-        self.off = np.zeros(width)
+    values: (width,) bool, features that no layer reads but the last: for them sizes are enough.
+    """
+
+    def __init__(self, values: np.ndarray) -> None:
+        self.values, self._sizes = values, np.zeros(len(values))
+        self._factors = np.zeros((len(values), 0))
+
+    @property
+    def off(self) -> np.ndarray:
+        return np.asarray(self._sizes + np.abs(self._factors).sum(1))
 
     def layer(
         self,
@@ -37,15 +47,22 @@ class Drift:
         size = np.abs(state).reshape(-1, state.shape[-1]).max(0)
         flat = pre.reshape(-1, pre.shape[-1])
         hidden, on = np.maximum(flat.max(0), 0.0), flat.min(0) >= _ON
-        terms, summed = _terms(up), np.abs(up) @ size + np.abs(up_bias)
-        inside = np.abs(up) @ self.off * ~on + _UNIT * (terms + 2) * summed
+        rounds = _MARGIN * _UNIT * (_terms(up) + 2) * (np.abs(up) @ size + np.abs(up_bias))
+        rounds = rounds + np.abs(up) @ self._sizes
+        passed = up @ self._factors
+        most = np.abs(passed).sum(1) + rounds
+        passed = np.where(on[:, None], passed, passed / 2)
+        fresh = np.where(on, rounds, (rounds + most) / 2)
         added = np.abs(down) @ hidden + np.abs(down_bias)
-        straight = np.eye(len(size)) + down[:, on] @ up[on]
-        self.off = _MARGIN * (
-            np.abs(straight) @ self.off
-            + np.abs(down) @ inside
-            + _UNIT * ((_terms(down) + 2) * added + size * (added > 0))
+        sums = _MARGIN * _UNIT * ((_terms(down) + 2) * added + size * (added > 0))
+        factors = np.concatenate(
+            [self._factors + down @ passed, down * fresh, np.diag(sums)], axis=1
         )
+        # what is off in values stays there: what was, is not added again
+        new = np.concatenate([down @ passed, down * fresh, np.diag(sums)], axis=1)
+        self._sizes[self.values] += np.abs(new[self.values]).sum(1)
+        factors[self.values] = 0.0
+        self._factors = factors[:, factors.any(0)]
 
 
 def _terms(weight: np.ndarray) -> np.ndarray:

@@ -152,7 +152,7 @@ def _remaining(
         raise Disagreement("at a node, a number is no multiple of δ")
     weighs = np.concatenate([*downs[:, real].transpose(0, 2, 1), biases[:, real]]).T
     unit, summed = min(1.0, _common_unit(weighs)), np.abs(state[..., real])
-    spoilt, drift = np.zeros_like(real), Drift(len(real))
+    spoilt, drift = np.zeros_like(real), Drift(real)
     for layer, turn in zip(rows[:-1], turns, strict=True):
         # whole multiples of multiples of δ are such again: below 2^53 δ nothing rounds
         up, down = net["up_weight"][layer], net["down_weight"][layer]

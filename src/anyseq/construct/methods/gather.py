@@ -167,9 +167,9 @@ class GatherRecipe:
         Let V bound Σ|∇f|. All pre-activations sum at most width+1 terms whose sizes add up to at
         most 2m+2: they round by at most `once`. e_i is filled while what was there leaves, hidden+2
         terms of sizes up to 2m+4 together: by this, two pre-activations and the one that leaves ν
-        e_i is off by at most `filled` more than all before it together: ν by 2^(D-1) - 1 times
-        that, and so ReLUs by 2^(D-1) times. Their weights and the biases add up to (2D+1)V, see
-        `summable`, and to 2n+2 where values are set apart, times B <= 2|f|.
+        is off by at most `filled` more with each axis (it is no steeper than 1 in what it was
+        before). So ReLUs are off by D times that. Their weights and the biases add up to (2D+1)V,
+        see `summable`, and to 2n+2 where values are set apart, times B <= 2|f|.
 
         Values: a layer adds hidden terms; a ReLU is at most m+1. What is summed so far, up to some
         node in lexicographic order, is bounded: nodes up to there and within a box make D boxes at
@@ -188,7 +188,7 @@ class GatherRecipe:
         weight = (2 * axes + 1) * varies + 8 * tokens * bound
         once = (wiring.width + 2) * (2 * steps + 2)
         filled = 3 * once + (wiring.hidden + 2) * (2 * steps + 4)
-        sums = weight * (2.0 ** (axes - 1) * filled + (wiring.hidden + 2) * (steps + 1))
+        sums = weight * (axes * filled + (wiring.hidden + 2) * (steps + 1))
         sums += wiring.layers * 2 ** (axes + 1) * (steps + 6) * bound
         moved = 4 * (2 * steps + 2 + 3 * axes) * varies
         units = tokens * sums + moved + (6 * axes + 28) * bound

@@ -200,10 +200,10 @@ class AdaptiveRecipe(GatherRecipe):
 
         All pre-activations sum at most width+1 terms whose sizes add up to at most 2(m+R), R the
         largest reach. e_i is filled while what was there leaves, hidden+2 terms of sizes up to
-        2(m+R+1) together: by this, two pre-activations and the one that leaves e_i is off by at
-        most `filled` more than all before it together. So ν is off by 2^(D-1) - 1 times that, and
-        ReLUs by 2^(D-1) times, and values by this times their weights. A layer adds hidden terms to
-        a value, and no sum is larger than all sizes together.
+        2(m+R+1) together: by this, two pre-activations and the one that leaves ν is off by at
+        most `filled` more with each axis (it is no steeper than 1 in what it was before). So ReLUs
+        are off by D times that, and values by this times their weights. A layer adds hidden terms
+        to a value, and no sum is larger than all sizes together.
 
         Hats are moved by unit/2, and T at the nodes, of whose values it is a mean, by no more: the
         hats of later levels make up for it. The selector rounds F + 1 once and back; the outputs of
@@ -214,7 +214,7 @@ class AdaptiveRecipe(GatherRecipe):
         size = 2 * (self.steps + 2.0 ** (levels - 1) + 1)
         filled = (3 * (wiring.width + 2) + wiring.hidden + 2) * size
         weight, summed = self._added_up(moved=self.unit / 2)
-        sums = weight * 2.0 ** (axes - 1) * filled
+        sums = weight * axes * filled
         sums += (wiring.hidden + 2 + wiring.layers) * summed
         looked = 2 * levels * (levels * (axes + 1) + 6) + 28
         bound = max(self.ask.bound, 2.0**-960)
