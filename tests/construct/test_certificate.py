@@ -19,6 +19,7 @@ from anyseq.construct import Approximation
 from anyseq.construct.certificate import Certificate
 from anyseq.construct.functions import FUNCTIONS
 from anyseq.construct.fused import CellTable
+from anyseq.construct.methods import yun
 from anyseq.construct.verification import Verification
 from anyseq.errors import CannotApproximate, FileProblem
 from construct import forgery
@@ -50,12 +51,21 @@ def build_for(
     )
 
 
+def build_with_bits(bits: int, *ask: Any) -> Approximation:
+    """With ids of so many bits at the most: fewer than float64 has, so that few cells are enough
+    for the network that saves some."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(yun, "EXACT_BITS", bits)
+        return build(*ask)
+
+
 DENSE = {
     "gather, 2 tokens": build("waves", 2, 1, 0.8, "sup", "gather", True),
     "gather, 3 tokens": build("attention", 3, 1, 0.3, "lp", "gather", True),
     "gather, 2 features": build("cosine", 1, 2, 0.7, "sup", "gather", True),
     "yun, theorem 3": build("sort", 2, 1, 0.2, "lp", "yun", True),
     "yun, 2 features": build("attention", 2, 2, 1.5, "lp", "yun", True),
+    "yun, route": build_with_bits(20, "reverse", 3, 1, 0.5, "lp", "yun", True),
     "yun, theorem 2": build("plus-mean", 2, 1, 1.0, "lp", "yun", False),
     "yun, 3 tokens": build("times-max", 3, 1, 1.3, "lp", "yun", False),
 }
@@ -143,6 +153,15 @@ def test_another_order_of_positions_is_found(name: str) -> None:
     wrong = [(*order[1:], order[0]), order[1:], (7, *order[1:])]
     for other in wrong if any(order) else wrong[1:]:
         assert not look_again(name, order=other), other
+
+
+@pytest.mark.parametrize(("tokens", "tol"), [(1, 1e-3), (2, 0.04), (2, 0.02), (3, 0.1)])
+def test_fine_grids_of_the_literal_network_hold(tokens: int, tol: float) -> None:
+    """Their ids are so much larger than their gaps that rescaling rounds them."""
+    result = build("attention", tokens, 1, tol, "lp", "yun", True)
+    assert result.certificate is not None
+    verification = result.certificate.verify()
+    assert verification, verification
 
 
 def test_it_holds_in_another_process(tmp_path: Path) -> None:

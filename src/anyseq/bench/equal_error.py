@@ -8,6 +8,7 @@ from typing import Any
 from anyseq.base import Progress, silent
 from anyseq.construct import Example, Plan, plan
 from anyseq.construct.ask import Recipe
+from anyseq.construct.error import LP, combine
 from anyseq.construct.methods import gather, yun
 from anyseq.construct.smooth import Smoothness
 from anyseq.construct.target import Target
@@ -94,13 +95,15 @@ def _plan(tokens: int, error: float, **known: Any) -> Plan:
 
 
 def _errors_of_yun(lipschitz: float, tokens: int) -> list[float]:
-    """What "yun" proves with one grid after the other, until its ids take too many bits."""
+    """What "yun" proves with one grid after the other, until the ids of Theorem 3 take too many
+    bits."""
     errors: list[float] = []
     error = lipschitz * tokens
     while True:
         made = _plan(tokens, error, lipschitz=lipschitz)
-        found = {row["method"]: row["error"] for row in made.rows()}.get(yun.NAME)
-        if found is None:
+        literal = made.choose(yun.NAME)
+        assert isinstance(literal, yun.YunRecipe)
+        if literal.route is not None:
             return errors
-        errors.append(found)
-        error = found * (1 - 1e-6)
+        errors.append(combine(literal.terms, LP, 2.0))
+        error = errors[-1] * (1 - 1e-6)

@@ -158,9 +158,8 @@ class _Looks:
         return text
 
     def cells(self, order: Sequence[int] | None) -> str:
-        text, self.measured = cells_network(self.claim, self.net, self.table)
-        places = [token * self.claim.positions for token in range(self.claim.tokens)]
-        if list(order or ()) != places:
+        text, self.measured, starts = cells_network(self.claim, self.net, self.table)
+        if list(order or ()) != starts:
             raise Disagreement(f"the look-up takes the tokens to start from {order}")
         return text
 

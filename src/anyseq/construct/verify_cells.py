@@ -11,6 +11,9 @@ The layers must be, in this order (Theorem 2, without positions, has those in br
     value map        one layer per id a, downwards: a token within g/2 of it becomes its value
     clip             to [-M, M], twice
 
+With positions the tokens start from 0, 1, ..., n-1 in some order, and the shifts may leave out the
+ids of the one that starts highest, as along a route through sparse patterns.
+
 All constants (γ, c, S, lift, s, a, g, M) are read from the weights. Ids are then computed in whole
 numbers for every sequence of cells, by going through all windows one after the other, and must meet
 the windows of the value map one to one, with the table's values behind them.
@@ -33,9 +36,9 @@ _UNIT = 2.0**-53
 
 def cells_network(
     claim: Claim, net: Weights, table: Mapping[str, torch.Tensor]
-) -> tuple[str, dict[str, float]]:
+) -> tuple[str, dict[str, float], list[int]]:
     """What was seen; the rounding of an entry and of ids, the measures of ramps and repeats, the
-    reach."""
+    reach; from where each token starts."""
     reader = Reader(claim, net)
     reader.check_shape()
     end = 1.0 if claim.positions else reader.idle_in_the_domain()
@@ -52,12 +55,8 @@ def cells_network(
     if float(table["values"].abs().max()) > reach:
         raise Disagreement("the last clip cuts values of the table off")
     text = f"{len(sequences):,} sequences of cells, {ids[good].size:,} ids, all windows and values"
-    return text, {
-        "rounding": rounding,
-        "rescale": rescale,
-        "reach": reach,
-        **exceptional(claim, ramp, end),
-    }
+    measured = {"rounding": rounding, "rescale": rescale, "reach": reach}
+    return text, measured | exceptional(claim, ramp, end), reader.starts.tolist()
 
 
 def exceptional(claim: Claim, ramp: float, end: float) -> dict[str, float]:
@@ -84,6 +83,7 @@ class Reader:
         counted = max(claim.features, claim.out_features)  # a further feature counts nothing
         self.digits = np.array([float(claim.steps) ** k * (k < counted) for k in range(self.width)])
         self.cells = claim.steps**claim.features  # of a token
+        self.starts = np.zeros(claim.tokens, dtype=np.int64)
         if "constant" in net and ("position" in net or claim.dense or not claim.positions):
             raise Disagreement("a constant is added to x, and no gains make positions of it")
 
@@ -101,9 +101,12 @@ class Reader:
                 raise Disagreement("the layers are not in order")
         self.shift_row = int((halves[: at[-1], 1] >= 0).sum())  # feed-forward of the global shift
         if claim.positions:
-            base = np.repeat(np.arange(claim.tokens)[:, None], self.width, 1)
-            if not np.array_equal(self.net["position"], base):
-                raise Disagreement("positions: expected token j to start from j in every feature")
+            starts = self.net["position"]
+            if sorted(starts[:, 0].tolist()) != list(range(claim.tokens)):
+                raise Disagreement("positions: tokens do not start from 0, 1, ... in some order")
+            if not (starts == starts[:, :1]).all():
+                raise Disagreement("positions: a token does not start alike in every feature")
+            self.starts = starts[:, 0].astype(np.int64)
         if self.width != max(claim.features, claim.out_features):
             raise Disagreement(f"width {self.width}")
 
@@ -162,8 +165,10 @@ class Reader:
         at = -(net["q_bias"][:-1] / sharp) / self.step  # (windows, 2): g - 1/2, g + 1/2
         windows = at.mean(1)
         base = int(claim.steps * digits.sum()) if claim.positions else 0
-        bases = [token * base for token in range(claim.tokens)] if claim.positions else [0]
-        swept = [start + cell for start in bases for cell in range(self.cells)]
+        lowest = range(len(at) // self.cells)  # the starts whose ids are swept
+        if claim.positions and len(lowest) < claim.tokens - 1:
+            raise Disagreement("shifts: too few windows")
+        swept = [start * base + cell for start in lowest for cell in range(self.cells)]
         if not np.array_equal(at, np.array(swept)[:, None] + [[-0.5, 0.5]]):
             raise Disagreement("shifts: the windows do not sweep the ids upwards")
         out = net["o_weight"][:-1]
@@ -177,21 +182,26 @@ class Reader:
         spread = np.stack([numbers // place % self.cells for place in places], axis=1)
         if not claim.positions:
             spread = spread[(np.diff(spread, axis=1) >= 0).all(1)]
-        ids = spread + (np.array(bases) if claim.positions else 0)
+        ids = spread + self.starts * base
         self._fits(shift, total, lift)
         for window in windows.astype(np.int64):
-            grown = ids + int(shift) * (ids.max(1) - ids.min(1))[:, None]
-            ids = np.where(ids == window, grown, ids)
+            met = ids == window
+            rows = met.any(1)
+            some = ids[rows]
+            grown = some + int(shift) * (some.max(1) - some.min(1))[:, None]
+            ids[rows] = np.where(met[rows], grown, some)
         return ids + int(total) * ids.max(1)[:, None] + int(lift), spread
 
     def _global_shift(self) -> tuple[float, float]:
         """(S, lift in units of δ)."""
         net, digits = self.net, self.digits
-        sharp, total = float(net["q_weight"][-1, 0, 0]), float(net["o_weight"][-1, 0, 0])
+        sharp, total = float(net["q_bias"][-1, 0]), float(net["o_weight"][-1, 0, 0])
+        # ids are not negative, so that a query sharp·(id + 1) is as sharp as the constant one
+        slope = sharp if net["q_weight"][-1, 0].any() else 0.0
         reads = [net[name][-1] for name in ("q_weight", "k_weight", "v_weight")]
-        if not all((r[0] == f * digits).all() for r, f in zip(reads, (sharp, 1, 1), strict=True)):
+        if not all((r[0] == f * digits).all() for r, f in zip(reads, (slope, 1, 1), strict=True)):
             raise Disagreement("global shift: it does not read the id")
-        if sharp * self.step < _LEAD or net["q_bias"][-1, 0] != sharp:
+        if not sharp * self.step >= _LEAD or np.log2(sharp) % 1:
             raise Disagreement("global shift: softmax is not sharp enough")
         if net["o_weight"][-1, 1:].any() or net["o_weight"][-1, 0, 1]:
             raise Disagreement("global shift: it writes more than the id")
@@ -296,8 +306,7 @@ class Reader:
         token = np.zeros((*spread.shape, self.width))
         for feature in range(claim.features):
             token[..., feature] = spread // claim.steps**feature % claim.steps * self.step
-        if claim.positions:
-            token += np.arange(claim.tokens)[:, None]
+        token += self.starts[:, None]
         token[..., 0] = ids - token[..., 1:] @ self.digits[1:]
         return token
 

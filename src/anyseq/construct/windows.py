@@ -52,13 +52,14 @@ class Windows:
     def scale(self) -> float:
         """A power of two that shrinks the ids before the value map, which rounds at their size.
 
-        Shrinking rounds, too, by up to u·largest: at most half of the gap may go that way, and the
-        lowest id must stay above twice every target.
+        Shrinking rounds, too, by up to u·largest. That is at most a quarter of `half_width`, itself
+        more than half of min(gap/4, lowest/2)·scale: a token stays on top of its bump, rounded or
+        not. The lowest id must stay above twice every target.
         """
-        gap = self.context.least_gap * self.step
+        gap = min(self.context.least_gap * self.step, 2 * self.lowest)
         if self.context.least_gap < 64:  # windows must stay wider than the grid of the ids
             return 1.0
-        least = max(4 * UNIT_ROUNDOFF * self.largest / gap, 2 * self.ceiling / self.lowest)
+        least = max(32 * UNIT_ROUNDOFF * self.largest / gap, 2 * self.ceiling / self.lowest)
         return min(1.0, power_of_two_at_least(least))
 
     @property

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import anyseq as aq
-from anyseq.base import silent
+from anyseq.base import UNIT_ROUNDOFF, silent
 from anyseq.construct import Approximation
 from anyseq.construct.ask import Ask
 from anyseq.construct.contextual import Contextual
@@ -190,3 +190,14 @@ def test_the_id_bits_are_those_of_the_ids() -> None:
         sequences = found.context.sequences()
         largest = int(found.context.final_ids(sequences).max())
         assert found.id_bits == largest.bit_length()
+
+
+@given(st.integers(1, 4), st.integers(1, 2), st.integers(1, 8), st.sampled_from([0.01, 1.0, 50.0]))
+def test_rescaling_leaves_every_id_on_top_of_its_bump(
+    tokens: int, features: int, log_steps: int, bound: float
+) -> None:
+    """Where it rounds, ids move by at most a quarter of what a window is wide on either side."""
+    question = replace(ask(), design=aq.Design(tokens), features=features, bound=bound)
+    found = YunRecipe(question, log_steps)
+    if found.id_bits <= 53 and found.windows.scale < 1:
+        assert UNIT_ROUNDOFF * found.windows.largest <= found.windows.half_width / 4

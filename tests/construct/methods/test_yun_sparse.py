@@ -253,6 +253,29 @@ def test_the_largest_id_is_carried_where_bits_run_out() -> None:
     check_blocks(found)
 
 
+@pytest.mark.parametrize("position", [aq.Absolute(), aq.URPE(), aq.URPE(shared=False)], ids=str)
+def test_dense_attention_takes_a_route_where_bits_run_out(position: aq.Position) -> None:
+    design = aq.Design(2, position=position)
+    literal = YunRecipe(ask(design), 8)
+    assert literal.id_bits == 55
+    found = yun.recipe(ask(design, least_log_steps=8))
+    assert found.route is not None
+    assert not found.carried
+    assert found.id_bits <= 53
+    assert found.notes[0] == (
+        "ids grow along a route, as for sparse patterns: those of Theorem 3 would take 55 bits"
+    )
+    assert yun.recipe(ask(design, least_log_steps=7)).route is None
+    assert yun.recipe(ask(design, least_log_steps=10)).cells > 10**6
+    check_blocks(found)
+
+
+@pytest.mark.parametrize("tokens", [1, 2, 3, 4])
+def test_along_a_route_dense_attention_computes_the_same(tokens: int) -> None:
+    design = aq.Design(tokens)
+    check_blocks(YunRecipe(ask(design), 3, route=Route.through(design, 2)))
+
+
 @pytest.mark.parametrize(
     ("design", "reason"),
     [

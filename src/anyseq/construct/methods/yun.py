@@ -20,6 +20,9 @@ layers instead of n·δ^-nd. A sequence with two tokens in one cell gives 0, as 
 part of the L^p error, O(δ^(d/p)). So does one with an entry outside [0, 1), where the paper's f is
 0: further out than the width of a ramp, and up to 2^53, where float64 still knows it from others.
 
+Dense attention is a sparse pattern, too. Where the ids of Theorem 3 take more than 53 bits, those of
+the sparse theorem, which grow half as long, may fit.
+
 Where out_features is not features the width is the larger of the two; missing features are 0. A
 constant channel for URPE, and the maximum that is carried where all-max-shift would need too many
 bits, share one extra feature. It is 0 from the value map on.
@@ -52,13 +55,19 @@ from anyseq.construct.methods.yun_gain import (
     shares_gain,
     uses_gain,
 )
-from anyseq.construct.methods.yun_needs import check_least_bits, route_through, too_long
+from anyseq.construct.methods.yun_needs import (
+    check_least_bits,
+    least_bits,
+    route_through,
+    too_long,
+)
 from anyseq.construct.methods.yun_network import build
 from anyseq.construct.route import Route
 from anyseq.construct.smooth import Bound
 from anyseq.construct.target import Target
 from anyseq.construct.windows import Windows
 from anyseq.nn import StackShape
+from anyseq.patterns import Full
 from anyseq.positions import NoPosition
 
 NAME = "yun"
@@ -71,10 +80,7 @@ def recipe(ask: Ask) -> YunRecipe:
     while True:
         if route:
             check_least_bits(ask, log_steps)
-        literal = YunRecipe(ask, log_steps, route=route)
-        candidates = [literal]
-        if isinstance(literal.context, SparseContextual) and literal.context.spread[1] > 1:
-            candidates.append(replace(literal, carried=True))
+        candidates = _networks(ask, log_steps, route)
         fitting = [found for found in candidates if found.id_bits <= EXACT_BITS]
         if not fitting:
             raise too_long(ask, log_steps, " or ".join(str(found.id_bits) for found in candidates))
@@ -84,9 +90,26 @@ def recipe(ask: Ask) -> YunRecipe:
         log_steps += 1
 
 
+def _networks(ask: Ask, log_steps: int, route: Route | None) -> list[YunRecipe]:
+    """The literal network, then the one that needs fewer bits, if there is one."""
+    literal = YunRecipe(ask, log_steps, route=route)
+    if route is not None:
+        context = literal.context
+        assert isinstance(context, SparseContextual)
+        return [literal, replace(literal, carried=True)] if context.spread[1] > 1 else [literal]
+    if not literal.positions or least_bits(ask, log_steps) > EXACT_BITS:
+        return [literal]
+    along = Route.through(ask.design, heads_of(ask.design))
+    return [literal, replace(literal, route=along)]
+
+
 @dataclass(frozen=True)
 class YunRecipe:
-    """The network for one grid step δ = 2^-log_steps."""
+    """The network for one grid step δ = 2^-log_steps.
+
+    route: through sparse patterns; dense attention may have one, too, where the ids of Theorem 3
+    take too many bits. None: Theorems 2 and 3.
+    """
 
     ask: Ask
     log_steps: int
@@ -185,10 +208,15 @@ class YunRecipe:
             notes.append(f"{more} features of zeros are added to hold the outputs")
         if self.carried:
             bits = replace(self, carried=False).id_bits
-            beyond = "" if bits > EXACT_BITS else " and round too much"
             notes.append(
                 "one extra feature carries the largest id: all-max-shift would take "
-                f"{bits} bits{beyond}"
+                f"{bits} bits{_beyond(bits)}"
+            )
+        if self.route and self.ask.design.cycle == (Full(),):
+            bits = replace(self, route=None).id_bits
+            notes.append(
+                "ids grow along a route, as for sparse patterns: those of Theorem 3 would take "
+                f"{bits} bits{_beyond(bits)}"
             )
         if self.gain:
             head = ", and a third head, since layers share the gain" if self.heads > 2 else ""
@@ -316,3 +344,8 @@ class YunRecipe:
 
     def build(self, target: Target, progress: Progress) -> Construction:
         return build(self, target, progress)
+
+
+def _beyond(bits: int) -> str:
+    """What else is wrong with ids of so many bits."""
+    return "" if bits > EXACT_BITS else " and round too much"

@@ -40,12 +40,18 @@ def route_through(ask: Ask, log_steps: int) -> Route | None:
 
 
 def check_least_bits(ask: Ask, log_steps: int) -> None:
-    """Along a route of 2 or more tokens max l'_n >= c^(n-1) base >= δ^-nw, and the shift that comes
-    last multiplies more than a third of it by more than itself: where that is too much already, no
-    route need be looked for."""
-    bits = 2 * ask.design.tokens * max(ask.features, ask.out_features) * log_steps - 2
-    if bits > EXACT_BITS and ask.design.tokens > 1:
+    """Where the least is too much already no route need be looked for."""
+    bits = least_bits(ask, log_steps)
+    if bits > EXACT_BITS:
         raise too_long(ask, log_steps, f"at least {bits}")
+
+
+def least_bits(ask: Ask, log_steps: int) -> int:
+    """Along a route of 2 or more tokens max l'_n >= c^(n-1) base >= δ^-nw, and the shift that comes
+    last multiplies more than a third of it by more than itself."""
+    if ask.design.tokens == 1:
+        return 0
+    return 2 * ask.design.tokens * max(ask.features, ask.out_features) * log_steps - 2
 
 
 def too_long(ask: Ask, log_steps: int, bits: str) -> CannotApproximate:
