@@ -248,7 +248,7 @@ def _run(claim: Claim, network: Stack, sequences: np.ndarray, values: np.ndarray
     rng = fresh()
     rows = np.arange(len(sequences))
     if len(rows) > most:
-        rows = np.unique(rng.integers(0, len(rows), most))
+        rows = rng.choice(len(rows), most, replace=False)
     for first in range(0, len(rows), _BATCH):
         part = rows[first : first + _BATCH]
         spread, wanted = sequences[part], values[part]

@@ -127,7 +127,8 @@ def outputs_agree(
     cells = claim.steps**claim.features
     every = cells**claim.tokens
     most = int(_WORK / (claim.tokens * network.shape.parameters))
-    numbers = np.arange(every) if every <= max(most, _LEAST) else _some(every, max(most, _LEAST))
+    most = max(most, _LEAST)
+    numbers = np.arange(every) if every <= most else fresh().choice(every, most, replace=False)
     for start in range(0, len(numbers), _BATCH):
         part = numbers[start : start + _BATCH]
         spread = np.stack(
@@ -141,10 +142,6 @@ def outputs_agree(
         if not apart <= off:
             raise Disagreement(f"at the centre of some cells the network is off by {apart:.3g}")
     return len(numbers), every
-
-
-def _some(every: int, most: int) -> np.ndarray:
-    return np.unique(fresh().integers(0, every, min(most, every)))
 
 
 def _looked_up(
