@@ -14,7 +14,7 @@ from anyseq.experiments.experiment import Task
 from anyseq.experiments.torch_layer import TorchLayer
 from anyseq.experiments.transformer_xl import DistanceScores
 from anyseq.patterns import Pattern
-from anyseq.positions import URPE, RelativeBias, Toeplitz
+from anyseq.positions import URPE, RelativeBias
 
 _ROUNDS = 9
 
@@ -45,6 +45,7 @@ class TorchPeer(nn.Module):
     ) -> None:
         super().__init__()
         n = design.tokens
+        self.offset: torch.Tensor
         self.embedding = nn.Embedding(vocab, dim, dtype=dtype)
         self.position = nn.Parameter(torch.zeros(n, dim, dtype=dtype))
         self.layers = nn.ModuleList(
@@ -62,6 +63,8 @@ class TorchPeer(nn.Module):
             mask = seen_by_heads(design.cycle[layer % len(design.cycle)], n, heads)
             mask = mask.tril() if causal else mask
             self.register_buffer(f"hidden_{layer}", None if mask.all() else ~mask)
+        place = torch.arange(n)
+        self.register_buffer("offset", place[:, None] - place + n - 1)
         base = design.position.base if isinstance(design.position, URPE) else design.position
         tables = depth if isinstance(base, RelativeBias) else 0
         self.bias = nn.ParameterList(
@@ -91,7 +94,7 @@ class TorchPeer(nn.Module):
 
     def _dense(self, numbers: torch.Tensor) -> torch.Tensor:
         """(heads, n, n) from a number for each head and offset."""
-        return Toeplitz(numbers).dense(len(self.position), len(self.position))
+        return numbers[:, self.offset]
 
 
 def seen_by_heads(pattern: Pattern, n: int, heads: int) -> torch.Tensor:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
 
 import torch
 from torch import nn
-from torch.nn.functional import linear
+from torch.nn.functional import linear, pad
 
 from anyseq.base import at_least_one, finite
 from anyseq.errors import InvalidArgument
@@ -18,6 +19,8 @@ from anyseq.ops import attention, prepare
 from anyseq.patterns import PatternLike
 from anyseq.positions import NoPosition, Place, Position, Toeplitz
 from anyseq.probability import ProbMap, Softmax, resolve_prob_map
+
+_MANY_ROWS = 64
 
 
 class HeadWeights(NamedTuple):
@@ -141,9 +144,10 @@ class Attention(nn.Module):
                 f"x of shape {tuple(x.shape)}: expected (batch, tokens, dim) with dim={self.dim}"
             )
         first = 0 if cache is None else cache.length
-        q = self.position.turn(_split(self.q_proj(x), self.heads), first)
-        k = self.position.turn(_split(self.k_proj(x), self.kv_heads), first)
-        v = _split(self.v_proj(x), self.kv_heads)
+        q, k, v = self._projected(x)
+        q = self.position.turn(_split(q, self.heads), first)
+        k = self.position.turn(_split(k, self.kv_heads), first)
+        v = _split(v, self.kv_heads)
         if cache is not None:
             k, v = cache.append(k, v)
         scale = self.head_dim**-0.5 if self.scale is None else self.scale
@@ -175,6 +179,31 @@ class Attention(nn.Module):
         out: torch.Tensor = self.o_proj(_join(mixed))
         return out
 
+    def _projected(self, x: torch.Tensor) -> Sequence[torch.Tensor]:
+        """Queries, keys and values, (batch, tokens, heads·size) each.
+
+        By one product instead of three: small layers spend much of their time on calls, forward and
+        backward. The weights are put together for it every time, which is nothing beside a product
+        with many rows. Modules that somebody has changed are called as they are, and a compiler has
+        its own ways.
+        """
+        sides = (self.q_proj, self.k_proj, self.v_proj)
+        few = x.shape[0] * x.shape[1] < _MANY_ROWS
+        if torch.compiler.is_compiling() or few or not all(map(_plain, sides)):
+            return [side(x) for side in sides]
+        sizes = [side.out_features for side in sides]
+        own = self.q_proj.bias
+        bias = None if own is None else pad(own, (0, sizes[1] + sizes[2]))
+        packed = linear(x, torch.cat([side.weight for side in sides]), bias)
+        return packed.split(sizes, dim=-1)
+
+
+def _plain(module: nn.Module) -> bool:
+    """Whether calling it is a product and nothing else."""
+    return type(module) is nn.Linear and not (
+        module._forward_hooks or module._forward_pre_hooks or module._backward_hooks
+    )
+
 
 def check_dropout(dropout: object) -> float:
     """`dropout` as a number in [0, 1)."""
@@ -185,8 +214,7 @@ def check_dropout(dropout: object) -> float:
 
 def _split(x: torch.Tensor, heads: int) -> torch.Tensor:
     """(batch, tokens, heads·size) -> (batch, heads, tokens, size)."""
-    parted: torch.Tensor = x.unflatten(-1, (heads, -1))
-    return parted.transpose(1, 2)
+    return x.view(*x.shape[:-1], heads, x.shape[-1] // heads).transpose(1, 2)
 
 
 def _join(x: torch.Tensor) -> torch.Tensor:

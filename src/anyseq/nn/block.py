@@ -38,7 +38,7 @@ class Block(nn.Module):
         self.mixer, self.feedforward = mixer, feedforward
         self.mixer_norm = _norm(norm, mixer)
         self.feedforward_norm = _norm(norm, feedforward)
-        self.dropout = nn.Dropout(check_dropout(dropout))
+        self.dropout = nn.Dropout(dropout) if check_dropout(dropout) else nn.Identity()
 
     def forward(self, x: torch.Tensor, **told: Any) -> torch.Tensor:
         """(batch, tokens, dim) -> (batch, tokens, dim).

@@ -20,6 +20,7 @@ from anyseq.nn.feedforward import FeedForward
 from anyseq.nn.generate import generate
 from anyseq.nn.input_position import INIT_STD, input_position
 from anyseq.nn.mixers import AverageMixer, BilinearProjection, Mixer, SeparableConv
+from anyseq.ops import shared_by_layers
 
 MIXERS = ("attention", "bilinear", "conv", "average")
 
@@ -144,7 +145,7 @@ class Transformer(nn.Module):
                 key_mask = torch.cat([key_mask.new_ones(len(x), 1), key_mask], dim=1)
         if self.position is not None:
             x = self.position(x, first)
-        gain = None if self.gain is None else self.gain()
+        gain = None if self.gain is None else shared_by_layers(self.gain(), x.shape[1], first)
         for layer, block in enumerate(self.blocks):
             told = {"gain": gain} if isinstance(block.mixer, Attention) else {}
             remembered = None if cache is None else cache.layers[layer]

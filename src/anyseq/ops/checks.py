@@ -36,13 +36,16 @@ def checked(
     """The call, if its arguments fit together; they are those of `attention`."""
     if not _fit(q, k, v, enable_gqa):
         raise InvalidArgument(_misfit(q, k, v))
-    whole("q_offset", q_offset)
+    # types first, which is quick: these checks are part of every call
+    if type(q_offset) is not int or q_offset < 0:
+        whole("q_offset", q_offset)
     for name, hook in (("score_mod", score_mod), ("weight_mod", weight_mod)):
         if hook is not None and not callable(hook):
             raise InvalidArgument(f"{name}={hook!r}: expected a function (score, b, h, i, j)")
     if not isinstance(is_causal, bool):
         raise InvalidArgument(f"is_causal={is_causal!r}: expected True or False")
-    if not 0.0 <= finite("dropout_p", dropout_p) < 1.0:
+    share = dropout_p if type(dropout_p) is float else finite("dropout_p", dropout_p)
+    if not 0.0 <= share < 1.0:
         raise InvalidArgument(f"dropout_p={dropout_p!r}: expected a number in [0, 1)")
     full = (q.shape[0], q.shape[1], q.shape[2], k.shape[2])
     named, mask, mask_mod = _who(pattern, full, q_offset, q.device)
@@ -53,9 +56,9 @@ def checked(
         pattern=named,
         mask=mask,
         mask_mod=mask_mod,
-        key_mask=_check_key_mask(key_mask, k),
-        bias=_check_term("bias", bias, full, q, q_offset),
-        gain=_check_term("gain", gain, full, q, q_offset),
+        key_mask=None if key_mask is None else _check_key_mask(key_mask, k),
+        bias=None if bias is None else _check_term("bias", bias, full, q, q_offset),
+        gain=None if gain is None else _check_term("gain", gain, full, q, q_offset),
         score_mod=score_mod,
         weight_mod=weight_mod,
         prob_map=resolve_prob_map(prob_map),
@@ -72,8 +75,7 @@ def check_result(call: Call, out: torch.Tensor) -> None:
     in a compiled graph, nobody looks: it would cost a synchronisation, or the graph."""
     if torch.compiler.is_compiling() or out.device.type != "cpu":
         return
-    # A sum is NaN if a number in it is, and quicker than to look at them one by one.
-    if not isnan(out.detach().sum().item()) or not bool(out.isnan().any()):
+    if is_finite(out) or not bool(out.isnan().any()):
         return
     given = {"q": call.q, "k": call.k, "v": call.v, "bias": call.bias, "gain": call.gain}
     for name, term in given.items():
@@ -93,6 +95,12 @@ def check_result(call: Call, out: torch.Tensor) -> None:
         f"the output holds NaN although no input does: the scores overflow {call.q.dtype}, or a "
         "hook gave NaN; use smaller inputs, a smaller scale or float64"
     )
+
+
+def is_finite(out: torch.Tensor) -> bool:
+    """Whether no number is NaN, and no two infinities cancel: a sum is NaN if a number in it is,
+    and quicker than to look at them one by one."""
+    return not isnan(out.detach().sum().item())
 
 
 def _fit(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, enable_gqa: bool) -> bool:
@@ -193,10 +201,8 @@ def _check_mask(mask: torch.Tensor, full: tuple[int, int, int, int]) -> None:
         )
 
 
-def _check_key_mask(key_mask: torch.Tensor | None, k: torch.Tensor) -> torch.Tensor | None:
+def _check_key_mask(key_mask: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
     expected = (k.shape[0], k.shape[2])
-    if key_mask is None:
-        return None
     if not isinstance(key_mask, torch.Tensor):
         raise InvalidArgument(f"key_mask: {type(key_mask).__name__}, expected a bool tensor")
     if key_mask.dtype != torch.bool or key_mask.shape != expected:
@@ -209,10 +215,8 @@ def _check_key_mask(key_mask: torch.Tensor | None, k: torch.Tensor) -> torch.Ten
 
 
 def _check_term(
-    name: str, term: Term | None, full: tuple[int, int, int, int], q: torch.Tensor, q_offset: int
-) -> Term | None:
-    if term is None:
-        return None
+    name: str, term: Term, full: tuple[int, int, int, int], q: torch.Tensor, q_offset: int
+) -> Term:
     values = term.coefficients if isinstance(term, Toeplitz) else term
     if not isinstance(values, torch.Tensor) or not values.dtype.is_floating_point:
         what = values.dtype if isinstance(values, torch.Tensor) else type(term).__name__
@@ -246,4 +250,6 @@ def _broadcasts(shape: tuple[int, ...], full: tuple[int, ...]) -> bool:
 
 
 def _four_axes(given: torch.Tensor) -> torch.Tensor:
+    if given.ndim == 4:
+        return given
     return given.reshape((1,) * (4 - given.ndim) + tuple(given.shape))

@@ -14,9 +14,10 @@ from typing import Any
 import torch
 
 from anyseq.ops import block, flex, reference, sdpa, tiled
-from anyseq.ops.call import Call
+from anyseq.ops.call import Call, Term
 from anyseq.ops.tiles import covered_scores
 from anyseq.patterns import Causal, Full
+from anyseq.positions import Toeplitz
 
 BACKENDS: Mapping[str, Any] = MappingProxyType(
     {"reference": reference, "block": block, "tiled": tiled, "sdpa": sdpa, "flex": flex}
@@ -91,6 +92,15 @@ def choose(call: Call) -> tuple[str, str]:
     dense_time = call.scores * (_TILES if only_tiles else _SDPA_MASKED)
     times = f"about {sparse_time / 1e6:.3g} ms in tiles, {dense_time / 1e6:.3g} ms dense"
     return ("block" if sparse_time < dense_time else dense), times
+
+
+def shared_by_layers(table: Toeplitz, queries: int, first: int) -> Term:
+    """A table for several calls with these queries and all keys up to them: dense, once, if each of
+    the calls is so short that it would make it dense."""
+    keys = first + queries
+    if torch.compiler.is_compiling() or queries * keys > _FEW:
+        return table
+    return table.dense(queries, keys, first)
 
 
 def _masked_or_gained(call: Call) -> bool:

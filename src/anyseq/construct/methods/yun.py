@@ -20,8 +20,8 @@ layers instead of n·δ^-nd. A sequence with two tokens in one cell gives 0, as 
 part of the L^p error, O(δ^(d/p)). So does one with an entry outside [0, 1), where the paper's f is
 0: further out than the width of a ramp, and up to 2^53, where float64 still knows it from others.
 
-Dense attention is a sparse pattern, too. Where the ids of Theorem 3 take more than 53 bits, those of
-the sparse theorem, which grow half as long, may fit.
+Dense attention is a pattern, too. Where the ids of Theorem 3 take more than 53 bits, those of the
+sparse theorem, which take fewer, may fit.
 
 Where out_features is not features the width is the larger of the two; missing features are 0. A
 constant channel for URPE, and the maximum that is carried where all-max-shift would need too many
