@@ -20,6 +20,45 @@ def test_shared_keys_are_repeated_keys() -> None:
     torch.testing.assert_close(shared(x), full(x), rtol=0, atol=1e-12)
 
 
+@pytest.mark.parametrize("query_bias", [True, False])
+@pytest.mark.parametrize("kv_heads", [1, 4])
+def test_many_rows_are_projected_by_one_product(query_bias: bool, kv_heads: int) -> None:
+    """Which is what few rows at a time give, forward and backward."""
+    layer = shaken(
+        aq.nn.Attention(8, 4, kv_heads=kv_heads, query_bias=query_bias, dtype=torch.float64)
+    )
+    x = random(40, 5, 8).requires_grad_()
+    inputs = [x, *layer.parameters()]
+    found, wanted = layer(x), torch.cat([layer(part) for part in x.split(4)])
+    torch.testing.assert_close(found, wanted, rtol=0, atol=1e-12)
+    weight = random(40, 5, 8, seed=1)
+    for one, other in zip(
+        torch.autograd.grad((found * weight).sum(), inputs),
+        torch.autograd.grad((wanted * weight).sum(), inputs),
+        strict=True,
+    ):
+        torch.testing.assert_close(one, other, rtol=0, atol=1e-11)
+
+
+def test_projections_that_somebody_changed_are_called() -> None:
+    """Hooks run, and a module put in the place of a projection is used, whatever the rows."""
+    layer, x = aq.nn.Attention(8, 2, dtype=torch.float64), random(40, 5, 8)
+    seen: list[torch.Tensor] = []
+    hook = layer.k_proj.register_forward_hook(lambda module, given, out: seen.append(out))
+    before = layer(x)
+    assert torch.equal(seen[0], layer.k_proj(x))
+    hook.remove()
+
+    class Twice(torch.nn.Linear):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return 2 * super().forward(x)
+
+    changed = Twice(8, 8, bias=False, dtype=torch.float64)
+    changed.load_state_dict(layer.v_proj.state_dict())
+    layer.v_proj = changed
+    torch.testing.assert_close(layer(x), 2 * before, rtol=0, atol=1e-12)
+
+
 @pytest.mark.parametrize("position", POSITIONS, ids=str)
 def test_causal_attention_with_a_cache(position: Position) -> None:
     """Token by token, or in pieces, is the same as all at once."""

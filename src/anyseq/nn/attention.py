@@ -195,7 +195,8 @@ class Attention(nn.Module):
         own = self.q_proj.bias
         bias = None if own is None else pad(own, (0, sizes[1] + sizes[2]))
         packed = linear(x, torch.cat([side.weight for side in sides]), bias)
-        return packed.split(sizes, dim=-1)
+        parts: tuple[torch.Tensor, ...] = packed.split(sizes, dim=-1)
+        return parts
 
 
 def _plain(module: nn.Module) -> bool:
