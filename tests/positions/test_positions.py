@@ -151,6 +151,22 @@ def test_toeplitz_entries_and_offset() -> None:
     assert table.dense(rows=2, columns=4, first_row=2).tolist() == [[[5, 4, 3, 2], [6, 5, 4, 3]]]
 
 
+@pytest.mark.parametrize(
+    ("rows", "columns", "first"), [(4, 4, 0), (2, 4, 2), (1, 3, 3), (4, 1, 0), (0, 2, 1), (2, 0, 0)]
+)
+def test_toeplitz_is_a_look_up_by_offset(rows: int, columns: int, first: int) -> None:
+    """In value and gradient."""
+    rng = torch.Generator().manual_seed(0)
+    table = torch.randn(3, 7, generator=rng, dtype=torch.float64, requires_grad=True)
+    i, j = torch.arange(first, first + rows), torch.arange(columns)
+    wanted = table[:, i[:, None] - j + 3]
+    found = Toeplitz(table).dense(rows, columns, first)
+    assert torch.equal(found, wanted)
+    weight = torch.randn(found.shape, generator=rng, dtype=torch.float64)
+    gradients = [torch.autograd.grad((one * weight).sum(), table)[0] for one in (found, wanted)]
+    torch.testing.assert_close(*gradients, rtol=0, atol=1e-12)
+
+
 def test_toeplitz_refuses_what_it_does_not_cover() -> None:
     with pytest.raises(InvalidArgument, match="odd number of offsets"):
         Toeplitz(torch.zeros(1, 4))
