@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
@@ -144,22 +144,22 @@ class Attention(nn.Module):
                 f"x of shape {tuple(x.shape)}: expected (batch, tokens, dim) with dim={self.dim}"
             )
         first = 0 if cache is None else cache.length
+        position = self.position
         q, k, v = self._projected(x)
-        q = self.position.turn(_split(q, self.heads), first)
-        k = self.position.turn(_split(k, self.kv_heads), first)
-        v = _split(v, self.kv_heads)
+        q, k = position.turn(q, first), position.turn(k, first)
         if cache is not None:
             k, v = cache.append(k, v)
         scale = self.head_dim**-0.5 if self.scale is None else self.scale
+        own_bias, own_gain = position.bias(q, scale, k.shape[2], first), position.gain()
         mix = partial(
             attention,
             q,
             k,
-            self.position.open_values(v),
+            position.open_values(v),
             pattern=self.pattern,
             key_mask=key_mask,
-            bias=_only_one("bias", bias, self.position.bias(q, scale, k.shape[2], first)),
-            gain=_only_one("gain", gain, self.position.gain()),
+            bias=own_bias if bias is None else _only_one("bias", bias, own_bias),
+            gain=own_gain if gain is None else _only_one("gain", gain, own_gain),
             scale=scale,
             is_causal=self.causal,
             enable_gqa=self.kv_heads != self.heads,
@@ -175,35 +175,41 @@ class Attention(nn.Module):
             mixed, lse = mix(return_lse=True)
             # the sum that softmax divides by becomes e^lse + e^sink
             mixed = mixed * torch.sigmoid(lse - self.sink[:, None])[..., None]
-        mixed = self.position.close_values(mixed, v.shape[3], first)
+        mixed = position.close_values(mixed, v.shape[3], first)
         out: torch.Tensor = self.o_proj(_join(mixed))
         return out
 
     def _projected(self, x: torch.Tensor) -> Sequence[torch.Tensor]:
-        """Queries, keys and values, (batch, tokens, heads·size) each.
+        """Queries, keys and values, (batch, heads, tokens, size) each.
 
         By one product instead of three: small layers spend much of their time on calls, forward and
         backward. The weights are put together for it every time, which is nothing beside a product
         with many rows. Modules that somebody has changed are called as they are, and a compiler has
         its own ways.
         """
-        sides = (self.q_proj, self.k_proj, self.v_proj)
-        few = x.shape[0] * x.shape[1] < _MANY_ROWS
-        if torch.compiler.is_compiling() or few or not all(map(_plain, sides)):
-            return [side(x) for side in sides]
-        sizes = [side.out_features for side in sides]
-        own = self.q_proj.bias
-        bias = None if own is None else pad(own, (0, sizes[1] + sizes[2]))
-        packed = linear(x, torch.cat([side.weight for side in sides]), bias)
-        parts: tuple[torch.Tensor, ...] = packed.split(sizes, dim=-1)
+        batch, tokens, _ = x.shape
+        sides: list[Any] = [self._modules[name] for name in ("q_proj", "k_proj", "v_proj")]
+        several = torch.compiler.is_compiling() or batch * tokens < _MANY_ROWS
+        if several or self.kv_heads != self.heads or not _are_plain(sides):
+            heads = (self.heads, self.kv_heads, self.kv_heads)
+            return [_split(side(x), count) for side, count in zip(sides, heads, strict=True)]
+        weight = torch.cat([side.weight for side in sides])
+        bias = sides[0].bias
+        if bias is not None:
+            bias = pad(bias, (0, 2 * len(bias)))
+        packed = linear(x, weight, bias).view(batch, tokens, 3, self.heads, self.head_dim)
+        parts: tuple[torch.Tensor, ...] = packed.permute(2, 0, 3, 1, 4).unbind(0)
         return parts
 
 
-def _plain(module: nn.Module) -> bool:
-    """Whether calling it is a product and nothing else."""
-    return type(module) is nn.Linear and not (
-        module._forward_hooks or module._forward_pre_hooks or module._backward_hooks
-    )
+def _are_plain(modules: Sequence[Any]) -> bool:
+    """Whether calling each is a product and nothing else."""
+    for module in modules:
+        if type(module) is not nn.Linear or module._forward_hooks:
+            return False
+        if module._forward_pre_hooks or module._backward_hooks:
+            return False
+    return True
 
 
 def check_dropout(dropout: object) -> float:
@@ -235,8 +241,8 @@ def _inside(name: str, position: object) -> Position:
 
 
 def _only_one(
-    name: str, given: torch.Tensor | Toeplitz | None, own: torch.Tensor | Toeplitz | None
-) -> torch.Tensor | Toeplitz | None:
-    if given is not None and own is not None:
+    name: str, given: torch.Tensor | Toeplitz, own: torch.Tensor | Toeplitz | None
+) -> torch.Tensor | Toeplitz:
+    if own is not None:
         raise InvalidArgument(f"{name}: given, but the position of this layer has one of its own")
-    return own if given is None else given
+    return given

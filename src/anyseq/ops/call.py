@@ -66,7 +66,7 @@ class Call(NamedTuple):
         return (
             self.score_mod is None
             and self.weight_mod is None
-            and isinstance(self.prob_map, Softmax)
+            and type(self.prob_map) is Softmax
         )
 
     def indices(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:

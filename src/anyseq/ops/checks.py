@@ -243,6 +243,8 @@ def _check_device(name: str, given: torch.Tensor, device: torch.device) -> None:
 
 
 def _broadcasts(shape: tuple[int, ...], full: tuple[int, ...]) -> bool:
+    if shape == full:
+        return True
     if len(shape) > len(full):
         return False
     ends = zip(reversed(shape), reversed(full), strict=False)

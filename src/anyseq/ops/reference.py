@@ -31,7 +31,7 @@ def attention(call: Call) -> tuple[torch.Tensor, torch.Tensor | None]:
     to wait for the answer, and a graph cannot have it.
     """
     looks = call.q.device.type == "cpu" and not torch.compiler.is_compiling()
-    if looks and isinstance(call.prob_map, Softmax) and call.k.shape[2]:
+    if looks and type(call.prob_map) is Softmax and call.k.shape[2]:
         out, lse = _formula(call, _torch_softmax)
         if is_finite(out):
             return out, lse

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import torch
 
 from anyseq.errors import InvalidArgument
+
+_KEPT = 1 << 16  # entries of a matrix whose places in the table are kept for the next one
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,16 +37,11 @@ class Toeplitz:
         keys 0, 1, ..."""
         self.check_reach(rows, columns, first_row)
         reach = self.coefficients.shape[1] // 2
-        if torch.compiler.is_compiling():  # windows would fix the lengths that a graph serves
-            i = torch.arange(first_row, first_row + rows, device=self.coefficients.device)
-            j = torch.arange(columns, device=self.coefficients.device)
-            return self.coefficients[:, i[:, None] - j[None, :] + reach]
-        # Row i holds the coefficients from i + reach down to i + reach - columns + 1: a window of
-        # the reversed table, one place further to the left in every row. Its gradient is a sum of
-        # windows, several times quicker than that of a look-up.
-        last = reach - first_row  # where the window of the first row begins
-        windows = self.coefficients.flip(1).unfold(1, columns, 1)
-        return windows[:, last - rows + 1 : last + 1].flip(1)
+        kept = rows * columns <= _KEPT and not torch.compiler.is_compiling()
+        places = (_kept_places if kept else _places)(
+            rows, columns, first_row + reach, self.coefficients.device
+        )
+        return self.coefficients[:, places]
 
     def check_reach(
         self, rows: int, columns: int, first_row: int, name: str = "coefficients"
@@ -56,3 +54,16 @@ class Toeplitz:
                 f"{name}: the Toeplitz table covers offsets up to {reach}, but the sequence has "
                 f"offset {furthest}; give a table with more coefficients"
             )
+
+
+def _places(rows: int, columns: int, first: int, device: torch.device) -> torch.Tensor:
+    """(rows, columns): where the entries of a matrix stand in its table; that of the first row and
+    column at `first`."""
+    i = torch.arange(first, first + rows, device=device)
+    return i[:, None] - torch.arange(columns, device=device)
+
+
+@lru_cache(maxsize=32)
+@torch.inference_mode(mode=False)  # what is made while evaluating must serve training, too
+def _kept_places(rows: int, columns: int, first: int, device: torch.device) -> torch.Tensor:
+    return _places(rows, columns, first, device)
