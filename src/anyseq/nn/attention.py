@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -15,7 +14,7 @@ from anyseq.errors import InvalidArgument
 from anyseq.nn.attention_position import AttentionPosition, attention_position
 from anyseq.nn.cache import LayerCache
 from anyseq.nn.sinks import BesideSink
-from anyseq.ops import attention, prepare
+from anyseq.ops import Call, attend, attention, check_key_mask, check_term, prepare, who
 from anyseq.patterns import PatternLike
 from anyseq.positions import NoPosition, Place, Position, Toeplitz
 from anyseq.probability import ProbMap, Softmax, resolve_prob_map
@@ -150,29 +149,36 @@ class Attention(nn.Module):
         if cache is not None:
             k, v = cache.append(k, v)
         scale = self.head_dim**-0.5 if self.scale is None else self.scale
+        values = position.open_values(v)
+        full = (x.shape[0], self.heads, x.shape[1], k.shape[2])
         own_bias, own_gain = position.bias(q, scale, k.shape[2], first), position.gain()
-        mix = partial(
-            attention,
+        # q, k and v fit together: what is left to check was given
+        if bias is not None:
+            bias = check_term("bias", _only_one("bias", bias, own_bias), full, q, first)
+        if gain is not None:
+            gain = check_term("gain", _only_one("gain", gain, own_gain), full, q, first)
+        softmax = type(self.prob_map) is Softmax
+        call = Call(
             q,
             k,
-            position.open_values(v),
-            pattern=self.pattern,
-            key_mask=key_mask,
-            bias=own_bias if bias is None else _only_one("bias", bias, own_bias),
-            gain=own_gain if gain is None else _only_one("gain", gain, own_gain),
+            values,
+            *who(self.pattern, full, first, x.device),
+            key_mask=None if key_mask is None else check_key_mask(key_mask, k),
+            bias=own_bias if bias is None else bias,
+            gain=own_gain if gain is None else gain,
+            score_mod=None,
+            weight_mod=None,
+            prob_map=self.prob_map
+            if self.sink is None or softmax
+            else BesideSink(self.prob_map, self.sink),
             scale=scale,
             is_causal=self.causal,
-            enable_gqa=self.kv_heads != self.heads,
             dropout_p=self.dropout if self.training else 0.0,
             q_offset=first,
-            backend=self.backend,
+            return_lse=self.sink is not None and softmax,
         )
-        if self.sink is None:
-            mixed = mix(prob_map=self.prob_map)
-        elif not isinstance(self.prob_map, Softmax):
-            mixed = mix(prob_map=BesideSink(self.prob_map, self.sink))
-        else:
-            mixed, lse = mix(return_lse=True)
+        mixed, lse = attend(call, self.backend)
+        if call.return_lse and self.sink is not None and lse is not None:
             # the sum that softmax divides by becomes e^lse + e^sink
             mixed = mixed * torch.sigmoid(lse - self.sink[:, None])[..., None]
         mixed = position.close_values(mixed, v.shape[3], first)

@@ -1,15 +1,21 @@
 """The attention operator."""
 
-from anyseq.ops.api import attention, attention_plan, prepare
-from anyseq.ops.call import ScoreMod
+from anyseq.ops.api import attend, attention, attention_plan, prepare
+from anyseq.ops.call import Call, ScoreMod
+from anyseq.ops.checks import check_key_mask, check_term, who
 from anyseq.ops.choose import BACKENDS, AttentionPlan, shared_by_layers
 
 __all__ = [
     "BACKENDS",
     "AttentionPlan",
+    "Call",
     "ScoreMod",
+    "attend",
     "attention",
     "attention_plan",
+    "check_key_mask",
+    "check_term",
     "prepare",
     "shared_by_layers",
+    "who",
 ]

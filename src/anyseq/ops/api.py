@@ -8,7 +8,7 @@ import torch
 
 from anyseq.base import one_of
 from anyseq.errors import InvalidArgument
-from anyseq.ops.call import ScoreMod
+from anyseq.ops.call import Call, ScoreMod
 from anyseq.ops.checks import check_result, checked
 from anyseq.ops.choose import BACKENDS, AttentionPlan, choose, refusals
 from anyseq.ops.tiles import covered_scores, keep
@@ -109,15 +109,21 @@ def attention(
         is_causal=is_causal, enable_gqa=enable_gqa, dropout_p=dropout_p, q_offset=q_offset,
         return_lse=return_lse,
     )  # fmt: skip
+    out, lse = attend(call, backend)
+    check_result(call, out)
+    return (out, lse) if return_lse and lse is not None else out
+
+
+def attend(call: Call, backend: str = "auto") -> tuple[torch.Tensor, torch.Tensor | None]:
+    """(out, lse if it is asked for) of a call whose arguments fit together. Modules put it together
+    themselves, and nobody looks for NaN: those who train look at the loss."""
     name = one_of("backend", backend, ("auto", *BACKENDS))
     if name == "auto":
         name, _ = choose(call)
     elif (reason := refusals(call).get(name)) is not None:
         raise InvalidArgument(f"backend={name!r} cannot do this: {reason}")
-    out, lse = BACKENDS[name].attention(call)
-    if name != "reference":  # which has looked itself
-        check_result(call, out)
-    return (out, lse) if return_lse else out
+    found: tuple[torch.Tensor, torch.Tensor | None] = BACKENDS[name].attention(call)
+    return found
 
 
 def prepare(pattern: PatternLike, backend: str) -> None:

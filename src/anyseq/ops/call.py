@@ -63,11 +63,7 @@ class Call(NamedTuple):
     @property
     def plain_softmax(self) -> bool:
         """Whether the formula has no hooks and no other map: what the fast backends compute."""
-        return (
-            self.score_mod is None
-            and self.weight_mod is None
-            and type(self.prob_map) is Softmax
-        )
+        return self.score_mod is None and self.weight_mod is None and type(self.prob_map) is Softmax
 
     def indices(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
         """The four indices of a hook, shaped to broadcast over (B, H, N, M)."""

@@ -48,7 +48,7 @@ def checked(
     if not 0.0 <= share < 1.0:
         raise InvalidArgument(f"dropout_p={dropout_p!r}: expected a number in [0, 1)")
     full = (q.shape[0], q.shape[1], q.shape[2], k.shape[2])
-    named, mask, mask_mod = _who(pattern, full, q_offset, q.device)
+    named, mask, mask_mod = who(pattern, full, q_offset, q.device)
     return Call(
         q=q,
         k=k,
@@ -56,9 +56,9 @@ def checked(
         pattern=named,
         mask=mask,
         mask_mod=mask_mod,
-        key_mask=None if key_mask is None else _check_key_mask(key_mask, k),
-        bias=None if bias is None else _check_term("bias", bias, full, q, q_offset),
-        gain=None if gain is None else _check_term("gain", gain, full, q, q_offset),
+        key_mask=None if key_mask is None else check_key_mask(key_mask, k),
+        bias=None if bias is None else check_term("bias", bias, full, q, q_offset),
+        gain=None if gain is None else check_term("gain", gain, full, q, q_offset),
         score_mod=score_mod,
         weight_mod=weight_mod,
         prob_map=resolve_prob_map(prob_map),
@@ -75,7 +75,8 @@ def check_result(call: Call, out: torch.Tensor) -> None:
     in a compiled graph, nobody looks: it would cost a synchronisation, or the graph."""
     if torch.compiler.is_compiling() or out.device.type != "cpu":
         return
-    if is_finite(out) or not bool(out.isnan().any()):
+    # A sum is NaN if a number in it is, and quicker than to look at them one by one.
+    if not isnan(out.detach().sum().item()) or not bool(out.isnan().any()):
         return
     given = {"q": call.q, "k": call.k, "v": call.v, "bias": call.bias, "gain": call.gain}
     for name, term in given.items():
@@ -95,12 +96,6 @@ def check_result(call: Call, out: torch.Tensor) -> None:
         f"the output holds NaN although no input does: the scores overflow {call.q.dtype}, or a "
         "hook gave NaN; use smaller inputs, a smaller scale or float64"
     )
-
-
-def is_finite(out: torch.Tensor) -> bool:
-    """Whether no number is NaN, and no two infinities cancel: a sum is NaN if a number in it is,
-    and quicker than to look at them one by one."""
-    return not isnan(out.detach().sum().item())
 
 
 def _fit(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, enable_gqa: bool) -> bool:
@@ -151,7 +146,7 @@ def _shapes(sides: dict[str, torch.Tensor]) -> str:
     return ", ".join(f"{name} {tuple(side.shape)}" for name, side in sides.items())
 
 
-def _who(
+def who(
     pattern: PatternLike, full: tuple[int, int, int, int], q_offset: int, device: torch.device
 ) -> tuple[Pattern | None, torch.Tensor | None, MaskMod | None]:
     """Who may look at whom: as a Pattern, a mask with four axes, or a function; or nothing said."""
@@ -201,7 +196,7 @@ def _check_mask(mask: torch.Tensor, full: tuple[int, int, int, int]) -> None:
         )
 
 
-def _check_key_mask(key_mask: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
+def check_key_mask(key_mask: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
     expected = (k.shape[0], k.shape[2])
     if not isinstance(key_mask, torch.Tensor):
         raise InvalidArgument(f"key_mask: {type(key_mask).__name__}, expected a bool tensor")
@@ -214,7 +209,7 @@ def _check_key_mask(key_mask: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
     return key_mask
 
 
-def _check_term(
+def check_term(
     name: str, term: Term, full: tuple[int, int, int, int], q: torch.Tensor, q_offset: int
 ) -> Term:
     values = term.coefficients if isinstance(term, Toeplitz) else term

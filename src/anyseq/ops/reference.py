@@ -5,16 +5,13 @@ out_i = Σ_j [ ρ(q_i·k_j scale + B_ij, -∞ where the mask says no) C_ij ] v_j
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
 
 import torch
 from torch.nn.functional import dropout
 
 from anyseq.ops.call import Call
-from anyseq.ops.checks import check_result, is_finite
 from anyseq.probability import Softmax
-
-Map = Callable[[torch.Tensor], torch.Tensor]
 
 
 def refusal(call: Call) -> str | None:
@@ -24,23 +21,7 @@ def refusal(call: Call) -> str | None:
 
 def attention(call: Call) -> tuple[torch.Tensor, torch.Tensor | None]:
     """(out (B, H, N, E), lse (B, H, N)); lse is the log-sum-exp of the masked scores, None unless
-    it is asked for: it costs as much as the softmax.
-
-    torch's softmax will do unless a row is empty, which it makes NaN. To look for those in the
-    output costs a CPU less than to take care of such rows in both passes; an accelerator would have
-    to wait for the answer, and a graph cannot have it.
-    """
-    looks = call.q.device.type == "cpu" and not torch.compiler.is_compiling()
-    if looks and type(call.prob_map) is Softmax and call.k.shape[2]:
-        out, lse = _formula(call, _torch_softmax)
-        if is_finite(out):
-            return out, lse
-    out, lse = _formula(call, call.prob_map)
-    check_result(call, out)
-    return out, lse
-
-
-def _formula(call: Call, prob_map: Map) -> tuple[torch.Tensor, torch.Tensor | None]:
+    it is asked for: it costs as much as the softmax."""
     k, v = call.k, call.v
     if call.groups > 1:
         k, v = (side.repeat_interleave(call.groups, dim=1) for side in (k, v))
@@ -54,7 +35,7 @@ def _formula(call: Call, prob_map: Map) -> tuple[torch.Tensor, torch.Tensor | No
         scores = scores.masked_fill(~allowed, -torch.inf)
 
     lse = _log_sum_exp(scores) if call.return_lse else None
-    weights = prob_map(scores)
+    weights = _weights(call, scores)
     del scores  # their memory, still in the cache, is for what comes next
     if call.gain is not None:
         weights = weights * call.dense(call.gain)
@@ -65,8 +46,16 @@ def _formula(call: Call, prob_map: Map) -> tuple[torch.Tensor, torch.Tensor | No
     return weights.to(v.dtype) @ v, lse
 
 
-def _torch_softmax(scores: torch.Tensor) -> torch.Tensor:
-    return scores.softmax(-1)
+def _weights(call: Call, scores: torch.Tensor) -> torch.Tensor:
+    """The probability map of the scores. torch's softmax will do unless a row is empty, which it
+    makes NaN. To look costs a CPU less than to take care of such rows in both passes; an
+    accelerator would have to wait for the answer, and a graph cannot have it."""
+    looks = call.q.device.type == "cpu" and not torch.compiler.is_compiling()
+    if looks and type(call.prob_map) is Softmax and scores.shape[-1]:
+        weights = scores.softmax(-1)
+        if not math.isnan(weights.detach()[..., 0].sum().item()):
+            return weights
+    return call.prob_map(scores)
 
 
 def _log_sum_exp(scores: torch.Tensor) -> torch.Tensor:

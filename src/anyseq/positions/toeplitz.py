@@ -37,7 +37,7 @@ class Toeplitz:
         keys 0, 1, ..."""
         self.check_reach(rows, columns, first_row)
         reach = self.coefficients.shape[1] // 2
-        kept = rows * columns <= _KEPT and not torch.compiler.is_compiling()
+        kept = not torch.compiler.is_compiling() and rows * columns <= _KEPT
         places = (_kept_places if kept else _places)(
             rows, columns, first_row + reach, self.coefficients.device
         )
