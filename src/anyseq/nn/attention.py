@@ -145,11 +145,12 @@ class Attention(nn.Module):
         first = 0 if cache is None else cache.length
         position = self.position
         q, k, v = self._projected(x)
-        q, k = position.turn(q, first), position.turn(k, first)
+        if position.turns:
+            q, k = position.turn(q, first), position.turn(k, first)
         if cache is not None:
             k, v = cache.append(k, v)
         scale = self.head_dim**-0.5 if self.scale is None else self.scale
-        values = position.open_values(v)
+        values = position.open_values(v) if position.opens else v
         full = (x.shape[0], self.heads, x.shape[1], k.shape[2])
         own_bias, own_gain = position.bias(q, scale, k.shape[2], first), position.gain()
         # q, k and v fit together: what is left to check was given
@@ -181,7 +182,8 @@ class Attention(nn.Module):
         if call.return_lse and self.sink is not None and lse is not None:
             # the sum that softmax divides by becomes e^lse + e^sink
             mixed = mixed * torch.sigmoid(lse - self.sink[:, None])[..., None]
-        mixed = position.close_values(mixed, v.shape[3], first)
+        if position.opens:
+            mixed = position.close_values(mixed, v.shape[3], first)
         out: torch.Tensor = self.o_proj(_join(mixed))
         return out
 

@@ -6,6 +6,7 @@ Learned tables are made for so many tokens; a shorter sequence uses the middle o
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import ClassVar
 
 import torch
 from torch import nn
@@ -30,7 +31,16 @@ class AttentionPosition(nn.Module):
     """What a position does in one attention layer; this base does nothing.
 
     Queries have the positions first, first + 1, ..., keys 0, 1, ..., keys - 1.
+    turns, opens: whether it has anything to do with queries and keys, with values; small layers
+    spend their time on calls.
     """
+
+    turns: ClassVar[bool] = False
+    opens: ClassVar[bool] = False
+
+    def __init_subclass__(cls) -> None:
+        cls.turns = cls.turn is not AttentionPosition.turn
+        cls.opens = cls.open_values is not AttentionPosition.open_values
 
     def turn(self, x: torch.Tensor, first: int) -> torch.Tensor:
         """Queries or keys (batch, heads, n, size) as they enter the scores."""

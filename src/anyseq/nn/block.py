@@ -38,7 +38,7 @@ class Block(nn.Module):
         self.mixer, self.feedforward = mixer, feedforward
         self.mixer_norm = _norm(norm, mixer)
         self.feedforward_norm = _norm(norm, feedforward)
-        self.dropout = nn.Dropout(dropout) if check_dropout(dropout) else nn.Identity()
+        self.dropout = nn.Dropout(dropout) if check_dropout(dropout) else None
 
     def forward(self, x: torch.Tensor, **told: Any) -> torch.Tensor:
         """(batch, tokens, dim) -> (batch, tokens, dim).
@@ -46,10 +46,13 @@ class Block(nn.Module):
         told: what the mixer is told besides x, by name: key_mask, cache; to Attention also bias
         and gain.
         """
-        if self.mixer is not None:
-            x = x + self.dropout(self.mixer(self.mixer_norm(x), **told))
-        if self.feedforward is not None:
-            x = x + self.dropout(self.feedforward(self.feedforward_norm(x)))
+        mixer, feedforward, dropout = self.mixer, self.feedforward, self.dropout
+        if mixer is not None:
+            y = mixer(self.mixer_norm(x), **told)
+            x = x + (y if dropout is None else dropout(y))
+        if feedforward is not None:
+            y = feedforward(self.feedforward_norm(x))
+            x = x + (y if dropout is None else dropout(y))
         return x
 
 
