@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from statistics import median
 from typing import Any
 
 import torch
 
-from anyseq.base import Progress, silent
-from anyseq.experiments import EXPERIMENTS, Data, own_random_state, step_seconds
+from anyseq.base import Progress, generator, medians, silent
+from anyseq.experiments import (
+    EXPERIMENTS,
+    AnyExperiment,
+    Cell,
+    Data,
+    own_random_state,
+    training_step,
+)
 
-_ROUNDS = 31  # one step alone differs by a fifth from another, their medians by a few percent
+_ROUNDS = 13  # one step alone differs by a fifth from another, their medians by a few percent
+_COPIES = 4  # and so do two models alike, which lie elsewhere in memory
 
 
 def bench_training(progress: Progress = silent, scale: str = "small") -> dict[str, Any]:
@@ -25,11 +35,9 @@ def bench_training(progress: Progress = silent, scale: str = "small") -> dict[st
     rows = []
     for done, (experiment, cell) in enumerate(cells):
         progress("training steps", done, len(cells))
-        with own_random_state(0, "model"):
-            own, peer = experiment.model(cell), experiment.peer(cell)
-        if peer is None:
+        taken = _medians(experiment, cell)
+        if taken is None:
             continue
-        taken = step_seconds(own, peer, experiment.task(cell, Data()), cell.batch, _ROUNDS)
         rows.append(
             {
                 "experiment": experiment.name,
@@ -42,3 +50,24 @@ def bench_training(progress: Progress = silent, scale: str = "small") -> dict[st
         )
     progress("training steps", len(cells), len(cells))
     return {"threads": torch.get_num_threads(), "scale": scale, "training": rows}
+
+
+def _medians(experiment: AnyExperiment, cell: Cell) -> dict[str, float] | None:
+    """Seconds by name: "own" and "peer", the median of several models alike, in alternating rounds;
+    "batch", what it takes to make one. None if torch has no parts for it."""
+    task = experiment.task(cell, Data())
+    steps: dict[str, Callable[[], object]] = {}
+    for copy in range(_COPIES):
+        kinds = {"own": experiment.model, "peer": experiment.peer}
+        for kind in sorted(kinds, reverse=bool(copy % 2)):  # made first, lies elsewhere in memory
+            with own_random_state(copy, "model"):
+                model = kinds[kind](cell)
+            if model is None:
+                return None
+            steps[f"{kind} {copy}"] = training_step(model, task, cell.batch)
+    steps["batch"] = lambda: task.batch(cell.batch, generator(1))
+    taken = medians(steps, _ROUNDS)
+    return {
+        kind: median(value for name, value in taken.items() if name.startswith(kind))
+        for kind in ("own", "peer", "batch")
+    }
