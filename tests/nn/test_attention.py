@@ -40,6 +40,15 @@ def test_many_rows_are_projected_by_one_product(query_bias: bool, kv_heads: int)
         torch.testing.assert_close(one, other, rtol=0, atol=1e-11)
 
 
+@pytest.mark.parametrize("position", [aq.RelativeBias(), aq.URPE(), aq.URPE(shared=False)], ids=str)
+@pytest.mark.parametrize("tokens", [9, 300])
+def test_a_sequence_longer_than_the_tables_is_refused(position: Position, tokens: int) -> None:
+    """Whether it is short or goes in tiles."""
+    layer = aq.nn.Attention(8, 2, position=position, tokens=8)
+    with pytest.raises(InvalidArgument, match=f"but the sequence has offset {tokens - 1}"):
+        layer(torch.zeros(1, tokens, 8))
+
+
 def test_projections_that_somebody_changed_are_called() -> None:
     """Hooks run, and a module put in the place of a projection is used, whatever the rows."""
     layer, x = aq.nn.Attention(8, 2, dtype=torch.float64), random(40, 5, 8)

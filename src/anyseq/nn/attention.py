@@ -153,20 +153,17 @@ class Attention(nn.Module):
         values = position.open_values(v) if position.opens else v
         full = (x.shape[0], self.heads, x.shape[1], k.shape[2])
         own_bias, own_gain = position.bias(q, scale, k.shape[2], first), position.gain()
-        # q, k and v fit together: what is left to check was given
-        if bias is not None:
-            bias = check_term("bias", _only_one("bias", bias, own_bias), full, q, first)
-        if gain is not None:
-            gain = check_term("gain", _only_one("gain", gain, own_gain), full, q, first)
+        bias = own_bias if bias is None else _only_one("bias", bias, own_bias)
+        gain = own_gain if gain is None else _only_one("gain", gain, own_gain)
         softmax = type(self.prob_map) is Softmax
-        call = Call(
+        call = Call(  # q, k and v fit together, so nothing asks whether they do
             q,
             k,
             values,
             *who(self.pattern, full, first, x.device),
             key_mask=None if key_mask is None else check_key_mask(key_mask, k),
-            bias=own_bias if bias is None else bias,
-            gain=own_gain if gain is None else gain,
+            bias=None if bias is None else check_term("bias", bias, full, q, first),
+            gain=None if gain is None else check_term("gain", gain, full, q, first),
             score_mod=None,
             weight_mod=None,
             prob_map=self.prob_map
