@@ -21,6 +21,8 @@ from anyseq.construct.functions import FUNCTIONS
 from anyseq.construct.fused import CellTable
 from anyseq.construct.methods import yun
 from anyseq.construct.verification import Verification
+from anyseq.construct.verify_cells import cells_network
+from anyseq.construct.verify_terms import Disagreement
 from anyseq.errors import CannotApproximate, FileProblem
 from construct import forgery
 from construct.folders import tamper
@@ -162,6 +164,43 @@ def test_fine_grids_of_the_literal_network_hold(tokens: int, tol: float) -> None
     assert result.certificate is not None
     verification = result.certificate.verify()
     assert verification, verification
+
+
+@pytest.mark.parametrize("name", ["yun, theorem 3", "yun, route", "yun, theorem 2"])
+@pytest.mark.parametrize("more", [1, 2, 40])
+def test_windows_beyond_those_of_the_tokens_are_found(name: str, more: int) -> None:
+    """Further windows, in order, that the ids of no token begin in."""
+    result = RESULTS[name]
+    state, cells = result.model.state_dict(), round(1 / result.facts.step)
+    last = len(state["q_bias"]) - 2  # the last window; then the global shift
+    weights = {}
+    for tensor in ("q_weight", "q_bias", "k_weight", "v_weight", "o_weight"):
+        rows = state[tensor]
+        extra = rows[last : last + 1].repeat(more * cells, *[1] * (rows.ndim - 1))
+        if tensor == "q_bias":
+            unit = rows[last] - rows[last - 1]
+            extra = extra + unit * torch.arange(1, more * cells + 1)[:, None].to(unit)
+        weights[tensor] = torch.cat([rows[: last + 1], extra, rows[last + 1 :]])
+    halves = state["halves"]
+    at = int((halves[:, 0] == last).nonzero())
+    idle = torch.stack(
+        [torch.arange(last + 1, last + 1 + more * cells), torch.full((more * cells,), -1)], 1
+    )
+    later = halves[at + 1 :].clone()
+    later[later[:, 0] >= 0, 0] += more * cells
+    weights["halves"] = torch.cat([halves[: at + 1], idle.to(halves), later])
+    shape = replace(
+        result.size,
+        layers=result.size.layers + more * cells,
+        attention_layers=result.size.attention_layers + more * cells,
+    )
+    network = forgery.network_with(result, weights, shape=shape)
+    with pytest.raises(Disagreement, match=r"another number of tokens|sweep the ids upwards"):
+        cells_network(
+            claim_of(result),
+            {key: value.numpy() for key, value in network.state_dict().items()},
+            result.fused.tensors(),
+        )
 
 
 def test_it_holds_in_another_process(tmp_path: Path) -> None:

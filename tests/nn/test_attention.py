@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 import torch
 
@@ -47,6 +49,65 @@ def test_a_sequence_longer_than_the_tables_is_refused(position: Position, tokens
     layer = aq.nn.Attention(8, 2, position=position, tokens=8)
     with pytest.raises(InvalidArgument, match=f"but the sequence has offset {tokens - 1}"):
         layer(torch.zeros(1, tokens, 8))
+
+
+def test_biases_and_forwards_put_in_place_of_the_own_count() -> None:
+    """However many rows there are."""
+    x = random(40, 5, 8)
+
+    def in_parts(layer: torch.nn.Module) -> torch.Tensor:
+        return torch.cat([layer(part) for part in x.split(4)])
+
+    for name in ("k_proj", "v_proj"):
+        layer = aq.nn.Attention(8, 2, dtype=torch.float64)
+        setattr(layer, name, torch.nn.Linear(8, 8, dtype=torch.float64))
+        torch.testing.assert_close(layer(x), in_parts(layer), rtol=0, atol=1e-12)
+    layer = aq.nn.Attention(8, 2, dtype=torch.float64)
+    before = layer(x)
+    own = layer.v_proj.forward
+    layer.v_proj.__dict__["forward"] = lambda x: 2 * own(x)
+    torch.testing.assert_close(layer(x), 2 * before, rtol=0, atol=1e-12)
+
+
+def test_hooks_of_all_modules_run() -> None:
+    seen: list[str] = []
+
+    def note(module: torch.nn.Module, *rest: object) -> None:
+        seen.append(type(module).__name__)
+
+    layer, x = aq.nn.Attention(8, 2, dtype=torch.float64), random(40, 5, 8)
+    handle = torch.nn.modules.module.register_module_forward_hook(note)
+    try:
+        layer(x)
+    finally:
+        handle.remove()
+    assert seen.count("Linear") == 4
+    seen.clear()
+    layer.k_proj.register_full_backward_pre_hook(note)
+    layer(x.requires_grad_()).sum().backward()
+    assert seen == ["Linear"]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"scale": float("nan")}, "scale=nan: expected a finite number"),
+        ({"scale": True}, "scale=True"),
+        ({"causal": "no"}, "causal='no': expected True or False"),
+    ],
+    ids=str,
+)
+def test_wrong_settings_are_named(wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidArgument, match=message):
+        aq.nn.Attention(8, 2, **wrong)
+
+
+def test_a_cache_is_for_one_batch() -> None:
+    layer, cache = aq.nn.Attention(8, 2, causal=True), aq.nn.LayerCache(9)
+    with torch.no_grad():
+        layer(torch.randn(2, 3, 8), cache=cache)
+        with pytest.raises(InvalidArgument, match="begin a new cache for another batch"):
+            layer(torch.randn(1, 1, 8), cache=cache)
 
 
 def test_projections_that_somebody_changed_are_called() -> None:

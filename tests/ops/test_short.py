@@ -88,3 +88,10 @@ def test_nan_is_named_here_too() -> None:
     wrong[0, 0, 0, 3] = torch.nan
     with pytest.raises(aq.errors.InvalidArgument, match="v holds NaN at \\(0, 0, 0, 3\\)"):
         aq.attention(q, k, wrong, **terms)
+
+
+def test_scores_that_overflow_in_a_whole_row_leave_it_empty() -> None:
+    q = torch.full((1, 1, 2, 1), 1e4, dtype=torch.float16)
+    v, gain = torch.ones(1, 1, 2, 1, dtype=torch.float16), torch.ones(1, 1, 2, 2).half()
+    out = aq.attention(q, -q, v, gain=gain, scale=1.0)
+    assert (out == 0).all()

@@ -7,6 +7,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 import anyseq as aq
 from anyseq.errors import InvalidArgument
@@ -165,6 +166,13 @@ def test_toeplitz_is_a_look_up_by_offset(rows: int, columns: int, first: int) ->
     weight = torch.randn(found.shape, generator=rng, dtype=torch.float64)
     gradients = [torch.autograd.grad((one * weight).sum(), table)[0] for one in (found, wanted)]
     torch.testing.assert_close(*gradients, rtol=0, atol=1e-12)
+
+
+def test_places_that_are_kept_are_numbers() -> None:
+    """A table seen first by a tracer leaves nothing behind for real ones."""
+    with FakeTensorMode():
+        assert Toeplitz(torch.zeros(1, 13)).dense(6, 7).shape == (1, 6, 7)
+    assert Toeplitz(torch.arange(13.0)[None]).dense(6, 7)[0, 5, 0] == 11
 
 
 def test_toeplitz_refuses_what_it_does_not_cover() -> None:

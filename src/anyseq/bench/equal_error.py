@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
-from anyseq.base import Progress, silent
+from anyseq.base import EXACT_BITS, Progress, silent
 from anyseq.construct import Example, Plan, plan
 from anyseq.construct.ask import Recipe
 from anyseq.construct.error import LP, combine
@@ -103,7 +104,7 @@ def _errors_of_yun(lipschitz: float, tokens: int) -> list[float]:
         made = _plan(tokens, error, lipschitz=lipschitz)
         literal = made.choose(yun.NAME)
         assert isinstance(literal, yun.YunRecipe)
-        if literal.route is not None:
+        if replace(literal, route=None).id_bits > EXACT_BITS:
             return errors
         errors.append(combine(literal.terms, LP, 2.0))
         error = errors[-1] * (1 - 1e-6)

@@ -166,8 +166,8 @@ class Reader:
         windows = at.mean(1)
         base = int(claim.steps * digits.sum()) if claim.positions else 0
         lowest = range(len(at) // self.cells)  # the starts whose ids are swept
-        if claim.positions and len(lowest) < claim.tokens - 1:
-            raise Disagreement("shifts: too few windows")
+        if len(lowest) not in ((claim.tokens - 1, claim.tokens) if claim.positions else (1,)):
+            raise Disagreement("shifts: windows for another number of tokens")
         swept = [start * base + cell for start in lowest for cell in range(self.cells)]
         if not np.array_equal(at, np.array(swept)[:, None] + [[-0.5, 0.5]]):
             raise Disagreement("shifts: the windows do not sweep the ids upwards")
@@ -188,8 +188,10 @@ class Reader:
             met = ids == window
             rows = met.any(1)
             some = ids[rows]
-            grown = some + int(shift) * (some.max(1) - some.min(1))[:, None]
-            ids[rows] = np.where(met[rows], grown, some)
+            across = some.max(1) - some.min(1)
+            if shift * float(across.max(initial=0)) >= 2.0**53:  # int64 would not notice
+                raise Disagreement("shifts: ids too large to be followed")
+            ids[rows] = np.where(met[rows], some + int(shift) * across[:, None], some)
         return ids + int(total) * ids.max(1)[:, None] + int(lift), spread
 
     def _global_shift(self) -> tuple[float, float]:

@@ -122,9 +122,7 @@ def training_step(model: nn.Module, task: Task, size: int) -> Callable[[], None]
     return step
 
 
-def step_seconds(
-    model: nn.Module, peer: nn.Module, task: Task, size: int, rounds: int = _ROUNDS
-) -> dict[str, float]:
+def step_seconds(model: nn.Module, peer: nn.Module, task: Task, size: int) -> dict[str, float]:
     """Medians of alternating rounds: "own" and "peer", a step of training with each; "batch", what
     it takes to make a batch."""
     return medians(
@@ -133,5 +131,5 @@ def step_seconds(
             "peer": training_step(peer, task, size),
             "batch": lambda: task.batch(size, generator(1)),
         },
-        rounds,
+        _ROUNDS,
     )

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 from torch.nn.functional import linear, pad
+from torch.nn.modules.module import _has_any_global_hook
 
 from anyseq.base import at_least_one, finite
 from anyseq.errors import InvalidArgument
@@ -20,6 +21,7 @@ from anyseq.positions import NoPosition, Place, Position, Toeplitz
 from anyseq.probability import ProbMap, Softmax, resolve_prob_map
 
 _MANY_ROWS = 64
+_FEW_WEIGHTS = 1 << 16  # of each projection
 
 
 class HeadWeights(NamedTuple):
@@ -101,9 +103,12 @@ class Attention(nn.Module):
         self.kv_heads = heads if kv_heads is None else at_least_one("kv_heads", kv_heads)
         if heads % self.kv_heads:
             raise InvalidArgument(f"kv_heads={kv_heads}: expected a divisor of heads={heads}")
+        if not isinstance(causal, bool):
+            raise InvalidArgument(f"causal={causal!r}: expected True or False")
         self.pattern, self.causal = pattern, causal
         prepare(pattern, backend)
-        self.prob_map, self.scale, self.backend = resolve_prob_map(prob_map), scale, backend
+        self.prob_map, self.backend = resolve_prob_map(prob_map), backend
+        self.scale = None if scale is None else finite("scale", scale)
         self.dropout = check_dropout(dropout)
         inner, inner_kv = heads * head_dim, self.kv_heads * head_dim
         self.q_proj = nn.Linear(dim, inner, bias=query_bias, dtype=dtype, device=device)
@@ -187,15 +192,20 @@ class Attention(nn.Module):
     def _projected(self, x: torch.Tensor) -> Sequence[torch.Tensor]:
         """Queries, keys and values, (batch, heads, tokens, size) each.
 
-        By one product instead of three: small layers spend much of their time on calls, forward and
-        backward. The weights are put together for it every time, which is nothing beside a product
-        with many rows. Modules that somebody has changed are called as they are, and a compiler has
-        its own ways.
+        Small layers spend much of their time on calls, forward and backward, so theirs are made by
+        one product instead of three. Its weights are put together every time, and kept until the
+        backward pass: with many rows, and few weights, that is nothing. Modules that somebody has
+        changed are called as they are, and a compiler has its own ways.
         """
         batch, tokens, _ = x.shape
         sides: list[Any] = [self._modules[name] for name in ("q_proj", "k_proj", "v_proj")]
-        several = torch.compiler.is_compiling() or batch * tokens < _MANY_ROWS
-        if several or self.kv_heads != self.heads or not _are_plain(sides):
+        if (
+            torch.compiler.is_compiling()
+            or batch * tokens < _MANY_ROWS
+            or self.dim * self.heads * self.head_dim > _FEW_WEIGHTS
+            or self.kv_heads != self.heads
+            or not _are_products(sides)
+        ):
             heads = (self.heads, self.kv_heads, self.kv_heads)
             return [_split(side(x), count) for side, count in zip(sides, heads, strict=True)]
         weight = torch.cat([side.weight for side in sides])
@@ -207,14 +217,22 @@ class Attention(nn.Module):
         return parts
 
 
-def _are_plain(modules: Sequence[Any]) -> bool:
-    """Whether calling each is a product and nothing else."""
+def _are_products(modules: Sequence[Any]) -> bool:
+    """Whether calling each is a product of plain tensors and nothing else, but for a bias of the
+    first."""
     for module in modules:
-        if type(module) is not nn.Linear or module._forward_hooks:
+        own = module.__dict__
+        if type(module) is not nn.Linear or "forward" in own:
             return False
-        if module._forward_pre_hooks or module._backward_hooks:
+        if type(module.weight) not in (nn.Parameter, torch.Tensor):
             return False
-    return True
+        if module.bias is not None and module is not modules[0]:
+            return False
+        if own["_forward_hooks"] or own["_forward_pre_hooks"]:
+            return False
+        if own["_backward_hooks"] or own["_backward_pre_hooks"]:
+            return False
+    return not _has_any_global_hook()
 
 
 def check_dropout(dropout: object) -> float:

@@ -40,7 +40,10 @@ class AttentionPosition(nn.Module):
 
     def __init_subclass__(cls) -> None:
         cls.turns = cls.turn is not AttentionPosition.turn
-        cls.opens = cls.open_values is not AttentionPosition.open_values
+        cls.opens = (cls.open_values, cls.close_values) != (
+            AttentionPosition.open_values,
+            AttentionPosition.close_values,
+        )
 
     def turn(self, x: torch.Tensor, first: int) -> torch.Tensor:
         """Queries or keys (batch, heads, n, size) as they enter the scores."""

@@ -38,7 +38,7 @@ class Block(nn.Module):
         self.mixer, self.feedforward = mixer, feedforward
         self.mixer_norm = _norm(norm, mixer)
         self.feedforward_norm = _norm(norm, feedforward)
-        self.dropout = nn.Dropout(dropout) if check_dropout(dropout) else None
+        self.dropout = nn.Dropout(check_dropout(dropout))
 
     def forward(self, x: torch.Tensor, **told: Any) -> torch.Tensor:
         """(batch, tokens, dim) -> (batch, tokens, dim).
@@ -49,10 +49,10 @@ class Block(nn.Module):
         mixer, feedforward, dropout = self.mixer, self.feedforward, self.dropout
         if mixer is not None:
             y = mixer(self.mixer_norm(x), **told)
-            x = x + (y if dropout is None else dropout(y))
+            x = x + (dropout(y) if dropout.p else y)
         if feedforward is not None:
             y = feedforward(self.feedforward_norm(x))
-            x = x + (y if dropout is None else dropout(y))
+            x = x + (dropout(y) if dropout.p else y)
         return x
 
 

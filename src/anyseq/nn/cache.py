@@ -37,6 +37,14 @@ class LayerCache:
             raise InvalidArgument(
                 f"cache: {stop} tokens in a cache of {self.capacity}; make a larger one"
             )
+        if self._memory is not None:
+            kept = [(part.shape[:-2], part.shape[-1], part.dtype) for part in self._memory]
+            if kept != [(part.shape[:-2], part.shape[-1], part.dtype) for part in new]:
+                raise InvalidArgument(
+                    f"cache: holds {tuple(self._memory[0].shape)} of {self._memory[0].dtype}, new "
+                    f"are {tuple(new[0].shape)} of {new[0].dtype}; expected another number of "
+                    "tokens only: begin a new cache for another batch"
+                )
         if self._memory is None:
             self._memory = tuple(
                 part.new_empty(*part.shape[:-2], self.capacity, part.shape[-1]) for part in new

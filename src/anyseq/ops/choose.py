@@ -95,8 +95,8 @@ def choose(call: Call) -> tuple[str, str]:
 
 
 def shared_by_layers(table: Toeplitz, queries: int, first: int) -> Term:
-    """A table for several calls with these queries and all keys up to them: dense, once, if each of
-    the calls is so short that it would make it dense."""
+    """A table for several calls with these queries and all keys up to them: dense, once, if they
+    are so short that "auto" would make it dense in each of them."""
     keys = first + queries
     if torch.compiler.is_compiling() or queries * keys > _FEW:
         return table

@@ -6,13 +6,12 @@ questions that the formula asks of a call (masks, hooks, maps, ...) are asked on
 
 from __future__ import annotations
 
-from math import isfinite
+from math import isnan
 
 import torch
 
 from anyseq.ops.call import Call
 from anyseq.patterns import Full
-from anyseq.positions import Toeplitz
 from anyseq.probability import Softmax
 
 _SCORES = 1 << 16  # of a head; more gain nothing here
@@ -47,11 +46,7 @@ def attention(call: Call) -> torch.Tensor:
     if bias is not None:
         scores = scores + call.dense(bias)
     weights = scores.softmax(-1)
-    if bias is not None:
-        # A row whose scores are all -inf is NaN. None is if the table is finite; otherwise the
-        # first weight of each row tells.
-        looked_at = bias.coefficients if isinstance(bias, Toeplitz) else weights[..., 0]
-        if not isfinite(looked_at.detach().sum().item()):
-            weights = call.prob_map(scores)
+    if isnan(weights.detach()[..., 0].sum().item()):  # a row whose scores are all -inf
+        weights = call.prob_map(scores)
     del scores  # their memory, still in the cache, is for what comes next
     return (weights * call.dense(gain)).to(v.dtype) @ v

@@ -9,6 +9,7 @@ import torch
 
 from anyseq.errors import InvalidArgument
 
+_PLAIN = (torch.Tensor, torch.nn.Parameter)
 _KEPT = 1 << 16  # entries of a matrix whose places in the table are kept for the next one
 
 
@@ -37,10 +38,12 @@ class Toeplitz:
         keys 0, 1, ..."""
         self.check_reach(rows, columns, first_row)
         reach = self.coefficients.shape[1] // 2
-        kept = not torch.compiler.is_compiling() and rows * columns <= _KEPT
-        places = (_kept_places if kept else _places)(
-            rows, columns, first_row + reach, self.coefficients.device
-        )
+        # On a CPU, outside graphs: what others record may be no number at all.
+        kept = type(self.coefficients) in _PLAIN and self.coefficients.device.type == "cpu"
+        if kept and not torch.compiler.is_compiling() and rows * columns <= _KEPT:
+            places = _kept_places(rows, columns, first_row + reach)
+        else:
+            places = _places(rows, columns, first_row + reach, self.coefficients.device)
         return self.coefficients[:, places]
 
     def check_reach(
@@ -65,5 +68,5 @@ def _places(rows: int, columns: int, first: int, device: torch.device) -> torch.
 
 @lru_cache(maxsize=32)
 @torch.inference_mode(mode=False)  # what is made while evaluating must serve training, too
-def _kept_places(rows: int, columns: int, first: int, device: torch.device) -> torch.Tensor:
-    return _places(rows, columns, first, device)
+def _kept_places(rows: int, columns: int, first: int) -> torch.Tensor:
+    return _places(rows, columns, first, torch.device("cpu"))

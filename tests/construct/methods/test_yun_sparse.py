@@ -270,7 +270,12 @@ def test_dense_attention_takes_a_route_where_bits_run_out(position: aq.Position)
     check_blocks(found)
 
 
-@pytest.mark.parametrize("tokens", [1, 2, 3, 4])
+def test_a_single_token_has_no_route() -> None:
+    with pytest.raises(CannotApproximate, match=r"take \d+ bits and float64 holds 53"):
+        yun.recipe(ask(aq.Design(1), out_features=9, least_log_steps=3))
+
+
+@pytest.mark.parametrize("tokens", [2, 3, 4])
 def test_along_a_route_dense_attention_computes_the_same(tokens: int) -> None:
     design = aq.Design(tokens)
     check_blocks(YunRecipe(ask(design), 3, route=Route.through(design, 2)))

@@ -20,8 +20,8 @@ layers instead of n·δ^-nd. A sequence with two tokens in one cell gives 0, as 
 part of the L^p error, O(δ^(d/p)). So does one with an entry outside [0, 1), where the paper's f is
 0: further out than the width of a ramp, and up to 2^53, where float64 still knows it from others.
 
-Dense attention is a pattern, too. Where the ids of Theorem 3 take more than 53 bits, those of the
-sparse theorem, which take fewer, may fit.
+Dense attention is a pattern, too. Where the ids of Theorem 3 take more than 53 bits, or round too
+much, those of the sparse theorem, which take fewer, may do.
 
 Where out_features is not features the width is the larger of the two; missing features are 0. A
 constant channel for URPE, and the maximum that is carried where all-max-shift would need too many
@@ -97,7 +97,7 @@ def _networks(ask: Ask, log_steps: int, route: Route | None) -> list[YunRecipe]:
         context = literal.context
         assert isinstance(context, SparseContextual)
         return [literal, replace(literal, carried=True)] if context.spread[1] > 1 else [literal]
-    if not literal.positions or least_bits(ask, log_steps) > EXACT_BITS:
+    if not literal.positions or ask.design.tokens == 1 or least_bits(ask, log_steps) > EXACT_BITS:
         return [literal]
     along = Route.through(ask.design, heads_of(ask.design))
     return [literal, replace(literal, route=along)]
@@ -108,7 +108,7 @@ class YunRecipe:
     """The network for one grid step δ = 2^-log_steps.
 
     route: through sparse patterns; dense attention may have one, too, where the ids of Theorem 3
-    take too many bits. None: Theorems 2 and 3.
+    take too many bits or round too much. None: Theorems 2 and 3.
     """
 
     ask: Ask
