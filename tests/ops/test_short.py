@@ -75,7 +75,7 @@ def test_it_is_the_formula_and_its_gradients(name: str) -> None:
         {"dropout_p": 0.5},
         {"score_mod": lambda score, b, h, i, j: score},
     ],
-    ids=str,
+    ids=lambda more: next(iter(more)),
 )
 def test_what_it_does_not_serve_is_left_to_others(more: dict[str, Any]) -> None:
     (q, k, v, _), terms = leaves(TERMS["gain"])
