@@ -242,6 +242,14 @@ def test_judgements(name: str, values: Mapping[str, float], word: str) -> None:
     assert EXPERIMENTS[name].judge(table(name, "tiny", values)).word == "not comparable"
 
 
+def test_a_single_seed_is_not_enough() -> None:
+    both = table("even-tokens", "small", EvenTokens.published)
+    fewer = [row for row in both.rows if (row["setting"], row["seed"]) != ("rpe", 1)]
+    found = EvenTokens().judge(Table("even-tokens", "small", fewer))
+    assert found.word == "not comparable"
+    assert "with a single seed of rpe:" in found.reason
+
+
 def test_the_judgement_of_copying() -> None:
     values = {
         cell.setting: 0.5 if cell.pattern in ("star", "random") else 0.995

@@ -106,6 +106,18 @@ def test_ctrl_c_stops_between_steps_and_the_run_goes_on(tmp_path: Path) -> None:
     check_equal(ended(tmp_path / "whole"), ended(tmp_path / "stopped"))
 
 
+def test_a_checkpoint_that_a_killed_run_left_behind_goes_with_the_result(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path)
+    for step in (7, 3):  # the later one first, so that nothing makes it forget the other
+        folder.write_checkpoint(step, {"step": step}, {"model": {"weight": torch.zeros(2)}})
+        (tmp_path / f"step-{step:08d}").rename(tmp_path / f"kept-{step}")
+    for step in (3, 7):
+        (tmp_path / f"kept-{step}").rename(tmp_path / f"step-{step:08d}")
+    folder.write_result({"loss": 0.0})
+    assert [kept.name for kept in folder.folder.glob("step-*")] == ["step-00000007"]
+    assert folder.result() == {"loss": 0.0}
+
+
 def test_kill_at_any_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run(tmp_path / "whole")
     monkeypatch.setattr(train, "_SECONDS_BETWEEN_CHECKPOINTS", 0.0)  # mostly writing

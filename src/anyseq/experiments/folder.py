@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -87,8 +87,7 @@ class RunFolder:
         if target in before:
             return
         write_folder(target, format=_FORMAT, version=_VERSION, facts=state, groups=groups)
-        for old in before:
-            shutil.rmtree(old, ignore_errors=True)
+        self._forget(before)
 
     def read_checkpoint(self) -> tuple[dict[str, Any], Groups] | None:
         """What was kept last, or None."""
@@ -97,6 +96,10 @@ class RunFolder:
 
     def _checkpoints(self) -> list[Path]:
         return sorted(self.folder.glob("step-*"))
+
+    def _forget(self, checkpoints: Sequence[Path]) -> None:
+        for old in checkpoints:
+            shutil.rmtree(old, ignore_errors=True)
 
     def add_metrics(self, line: Mapping[str, Any]) -> None:
         """A line of metrics.jsonl."""
@@ -134,6 +137,7 @@ class RunFolder:
 
     def write_result(self, metrics: Mapping[str, float]) -> None:
         """The run is over."""
+        self._forget(self._checkpoints()[:-1])  # of a run that was killed before it had done so
         write_text(self.folder / "result.json", json.dumps(metrics, indent=2, allow_nan=False))
 
     def result(self) -> dict[str, float] | None:

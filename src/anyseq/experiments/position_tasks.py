@@ -96,7 +96,7 @@ def _shape(cell: PositionCell) -> dict[str, Any]:
 
 def judged(table: Table, *, solved: Sequence[str], failed: Mapping[str, float]) -> Judgement:
     """ "same" if every seed of the `solved` settings reaches 0.99, and the mean of each of the
-    `failed` stays below its limit."""
+    `failed` stays below its limit; a single seed could be chance."""
     found = {name: table.summary(name, ACCURACY.name) for name in (*solved, *failed)}
     if missing := [name for name, one in found.items() if one is None]:
         return Judgement("not comparable", f"not run yet: {', '.join(missing)}")
@@ -112,4 +112,8 @@ def judged(table: Table, *, solved: Sequence[str], failed: Mapping[str, float]) 
     if short or high:
         return Judgement("different", "; ".join(short + high))
     low = ", ".join(f"{name} {seen[name].mean:.3f}" for name in failed)
-    return Judgement("same", f"{', '.join(solved)} at {SOLVED} or more with every seed; {low}")
+    reason = f"{', '.join(solved)} at {SOLVED} or more with every seed; {low}"
+    if single := [name for name, one in seen.items() if one.seeds == 1]:
+        reason = f"as claimed so far, but with a single seed of {', '.join(single)}: {reason}"
+        return Judgement("not comparable", reason)
+    return Judgement("same", reason)
