@@ -24,8 +24,8 @@ _SIZES = {
     "paper": PositionCell("", 40_000, 512, 7e-5, warm_up=6_000),
 }
 _LARGER: Mapping[tuple[str, int], Mapping[str, Any]] = {
-    # with more of them to tell apart a larger rate does not help relative positions; with the most
-    # a step takes so long that sequences and batches are shorter
+    # the rates with which URPE learns it in so many steps; with the largest vocabulary a step takes
+    # so long that sequences and batches are shorter
     ("small", 1000): {"rate": 6e-3},
     ("small", 10_000): {"steps": 5000, "rate": 8e-3, "batch": 16, "tokens": 32, "heads": 2},
 }

@@ -25,8 +25,8 @@ BACKENDS: Mapping[str, Any] = MappingProxyType(
 
 _SDPA_MASKED, _TILES = 5.5, 6.5
 _TILES_RUN = 300_000.0  # ns for a run of tiles of one head, however small
-_FEW = 1 << 16  # scores of a head: too few for a choice to matter
-_KEPT = 1 << 24  # scores of the formula that may be kept for the backward pass
+FEW = 1 << 16  # scores of a head: too few for a choice to matter
+KEPT = 1 << 24  # scores of the formula that may be kept for the backward pass
 
 
 @dataclass(frozen=True)
@@ -64,12 +64,12 @@ def choose(call: Call) -> tuple[str, str]:
     if torch.compiler.is_exporting():
         return "reference", "an exported graph holds the plain formula"
     if not call.plain_softmax:
-        if call.scores <= _KEPT:
+        if call.scores <= KEPT:
             return "reference", "a hook or another map than softmax: the formula"
         return "tiled", "a hook or another map than softmax: the formula, some rows at a time"
     only_tiles = call.gain is not None or call.return_lse
-    if call.q.shape[2] * call.k.shape[2] <= _FEW:
-        if only_tiles and call.scores <= _KEPT:
+    if call.q.shape[2] * call.k.shape[2] <= FEW:
+        if only_tiles and call.scores <= KEPT:
             return "reference", "short, with a gain or the log-sum-exp: the formula"
         if not only_tiles:
             return "sdpa", "short: dense is as quick"
@@ -98,7 +98,7 @@ def shared_by_layers(table: Toeplitz, queries: int, first: int) -> Term:
     """A table for several calls with these queries and all keys up to them: dense, once, if they
     are so short that "auto" would make it dense in each of them."""
     keys = first + queries
-    if torch.compiler.is_compiling() or queries * keys > _FEW:
+    if torch.compiler.is_compiling() or queries * keys > FEW:
         return table
     return table.dense(queries, keys, first)
 

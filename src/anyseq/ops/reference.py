@@ -35,7 +35,7 @@ def attention(call: Call) -> tuple[torch.Tensor, torch.Tensor | None]:
         scores = scores.masked_fill(~allowed, -torch.inf)
 
     lse = _log_sum_exp(scores) if call.return_lse else None
-    weights = _weights(call, scores)
+    weights = weights_of(call, scores)
     del scores  # their memory, still in the cache, is for what comes next
     if call.gain is not None:
         weights = weights * call.dense(call.gain)
@@ -46,7 +46,7 @@ def attention(call: Call) -> tuple[torch.Tensor, torch.Tensor | None]:
     return weights.to(v.dtype) @ v, lse
 
 
-def _weights(call: Call, scores: torch.Tensor) -> torch.Tensor:
+def weights_of(call: Call, scores: torch.Tensor) -> torch.Tensor:
     """The probability map of the scores. torch's softmax will do unless a row is empty, which it
     makes NaN. To look costs a CPU less than to take care of such rows in both passes; an
     accelerator would have to wait for the answer, and a graph cannot have it."""

@@ -6,16 +6,13 @@ questions that the formula asks of a call (masks, hooks, maps, ...) are asked on
 
 from __future__ import annotations
 
-from math import isnan
-
 import torch
 
 from anyseq.ops.call import Call
+from anyseq.ops.choose import FEW, KEPT
+from anyseq.ops.reference import weights_of
 from anyseq.patterns import Full
 from anyseq.probability import Softmax
-
-_SCORES = 1 << 16  # of a head; more gain nothing here
-_ALL = 1 << 24  # of all heads
 
 
 def serves(call: Call) -> bool:
@@ -32,8 +29,8 @@ def serves(call: Call) -> bool:
         and call.weight_mod is None
         and not (call.is_causal or call.dropout_p or call.return_lse)
         and call.q.shape[1] == call.k.shape[1]
-        and 0 < call.q.shape[2] * call.k.shape[2] <= _SCORES
-        and call.scores <= _ALL
+        and 0 < call.q.shape[2] * call.k.shape[2] <= FEW
+        and call.scores <= KEPT
         and call.q.device.type == "cpu"
     )
 
@@ -45,8 +42,6 @@ def attention(call: Call) -> torch.Tensor:
     scores = (q * call.scale) @ k.mT
     if bias is not None:
         scores = scores + call.dense(bias)
-    weights = scores.softmax(-1)
-    if isnan(weights.detach()[..., 0].sum().item()):  # a row whose scores are all -inf
-        weights = call.prob_map(scores)
+    weights = weights_of(call, scores)
     del scores  # their memory, still in the cache, is for what comes next
     return (weights * call.dense(gain)).to(v.dtype) @ v
