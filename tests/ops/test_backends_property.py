@@ -51,9 +51,13 @@ def calls(draw: st.DrawFn) -> Given:
 
 @settings(max_examples=60)
 @given(calls(), st.sampled_from([torch.float64, torch.float32]))
-def test_tiles_are_the_formula(call: Given, dtype: torch.dtype) -> None:
+def test_fast_backends_are_the_formula(call: Given, dtype: torch.dtype) -> None:
     expected = run(call, "reference")
     terms = call.n + (call.m or call.n) + 8  # and the inputs were rounded
     for backend in ("block", "tiled"):
         got = run(call, backend, dtype=dtype)
         assert_same_result(got, expected, terms, torch.finfo(dtype).eps, backend)
+    if call.kv_heads == call.heads:
+        got = run(call, "short", lse=False, dtype=dtype)
+        expected = run(call, "reference", lse=False)
+        assert_same_result(got, expected, terms, torch.finfo(dtype).eps, "short")

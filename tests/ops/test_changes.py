@@ -19,7 +19,7 @@ def test_a_mask_made_while_evaluating_serves_training() -> None:
     assert q.grad is not None
 
 
-@pytest.mark.parametrize("backend", ["auto", "block", "tiled", "sdpa"])
+@pytest.mark.parametrize("backend", ["auto", "short", "block", "tiled", "sdpa"])
 def test_a_function_may_look_at_what_changes(backend: str) -> None:
     document = torch.zeros(300, dtype=torch.int64)
     pattern = aq.FromMask(lambda b, h, i, j: document[i] == document[j])
@@ -42,7 +42,7 @@ def test_a_pattern_has_a_mask_of_its_own() -> None:
     assert torch.equal(pattern.mask(300), aq.Causal().mask(300))
 
 
-@pytest.mark.parametrize("backend", ["auto", "reference", "block", "tiled", "sdpa"])
+@pytest.mark.parametrize("backend", ["auto", "reference", "short", "block", "tiled", "sdpa"])
 def test_the_blocks_of_a_block_mask_count(backend: str) -> None:
     """Made from lists of blocks, its function allows everything."""
     one = torch.ones(1, 1, 2, dtype=torch.int32)

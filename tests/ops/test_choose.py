@@ -11,8 +11,8 @@ import anyseq as aq
 from anyseq.errors import InvalidArgument
 
 
-def plan(n: int = 4096, **arguments: Any) -> aq.AttentionPlan:
-    q = torch.zeros(1, 1, n, 16)
+def plan(n: int = 4096, batch: int = 1, learns: bool = False, **arguments: Any) -> aq.AttentionPlan:
+    q = torch.zeros(1, 1, n, 16, requires_grad=learns).expand(batch, -1, -1, -1)
     return aq.attention_plan(q, q, q, **arguments)
 
 
@@ -22,6 +22,10 @@ def table(n: int) -> aq.Toeplitz:
 
 def everywhere(b: Any, h: Any, i: Any, j: Any) -> Any:
     return i >= j
+
+
+def training(n: int, batch: int = 64) -> dict[str, Any]:
+    return {"n": n, "batch": batch, "learns": True}
 
 
 def unchanged(x: Any, b: Any, h: Any, i: Any, j: Any) -> Any:
@@ -44,6 +48,17 @@ def unchanged(x: Any, b: Any, h: Any, i: Any, j: Any) -> Any:
         ("tiled", "a gain", {"gain": table(4096)}),
         ("tiled", "log-sum-exp", {"return_lse": True}),
         ("tiled", "dense mask", {"gain": table(512), "n": 512, "pattern": everywhere}),
+        ("short", "all in one step", training(64)),
+        ("short", "all in one step", {**training(64), "pattern": aq.Window(3)}),
+        ("short", "all in one step", {**training(256, 2), "is_causal": True}),
+        ("short", "all in one step", {"n": 64, "batch": 64, "gain": table(64)}),
+        ("sdpa", "short", {"n": 64, "batch": 64}),
+        ("sdpa", "short", training(64, batch=1)),
+        ("sdpa", "short", training(8, batch=4096)),
+        ("sdpa", "short", {**training(64), "dropout_p": 0.5}),
+        ("sdpa", "dense", training(512)),
+        ("reference", "the formula", {"n": 64, "gain": table(64)}),
+        ("reference", "the formula", {"n": 64, "batch": 64, "gain": table(64), "dropout_p": 0.5}),
         ("reference", "a hook", {"n": 64, "score_mod": unchanged}),
         ("reference", "a hook", {"n": 64, "weight_mod": unchanged}),
         ("reference", "another map", {"n": 64, "prob_map": "hardmax"}),
@@ -97,6 +112,10 @@ def test_nothing_is_computed() -> None:
         ("sdpa", {"return_lse": True}, "keeps the log-sum-exp to itself"),
         ("sdpa", {"score_mod": unchanged}, "without score_mod and weight_mod"),
         ("sdpa", {"prob_map": "hardmax"}, "it computes softmax"),
+        ("short", {"score_mod": unchanged}, "without score_mod and weight_mod"),
+        ("short", {"return_lse": True}, "no log-sum-exp"),
+        ("short", {"dropout_p": 0.5}, "no dropout"),
+        ("short", {"n": 3000}, "at most 8,388,608 scores, not 9,000,000"),
         ("block", {"weight_mod": unchanged}, "without score_mod and weight_mod"),
         ("block", {"pattern": everywhere}, "give it as FromMask"),
         ("block", {"pattern": torch.ones(8, 8) > 0}, "give it as FromMask"),
@@ -109,7 +128,8 @@ def test_nothing_is_computed() -> None:
 def test_an_impossible_backend_says_why(
     backend: str, arguments: dict[str, Any], reason: str
 ) -> None:
-    q = torch.zeros(1, 1, 8, 4)
+    q = torch.zeros(1, 1, arguments.get("n", 8), 4)
+    arguments = {name: value for name, value in arguments.items() if name != "n"}
     with pytest.raises(InvalidArgument, match=f"backend='{backend}' cannot do this: .*{reason}"):
         aq.attention(q, q, q, backend=backend, **arguments)
 

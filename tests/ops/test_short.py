@@ -1,97 +1,207 @@
-"""Short sequences with a gain take a way of their own, which must be the formula."""
+"""Short attention in one step: gradients, memory that is used again, and who must not meet it."""
 
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 import torch
+from torch.autograd import forward_ad, gradcheck, gradgradcheck
 
 import anyseq as aq
-from anyseq.ops import short
-from anyseq.ops.checks import checked
+from anyseq.ops import room
+from ops.cases import coin, inputs, random, table, with_minus_infinity
 
-RNG = torch.Generator().manual_seed(0)
-
-
-def drawn(*shape: int) -> torch.Tensor:
-    return torch.randn(*shape, generator=RNG, dtype=torch.float64)
+NAMES = ("q", "k", "v", "bias", "gain")
 
 
-def forbidden(*rows: int) -> torch.Tensor:
-    """A bias in which these rows see nothing."""
-    bias = drawn(2, 3, 5, 4)
-    bias[:, 1, list(rows)] = -torch.inf
-    return bias
+def given(n: int, toeplitz: bool = True) -> list[torch.Tensor]:
+    shapes = [(2, 2 * n - 1), (1, 2 * n + 3)] if toeplitz else [(2, 1, n, n), (1, 2, 1, n)]
+    sides = [*inputs(n), *(random(*shape, seed=4 + at) for at, shape in enumerate(shapes))]
+    return [side.clone().requires_grad_() for side in sides]
 
 
-TERMS: dict[str, dict[str, Any]] = {
-    "gain": {"gain": drawn(3, 5, 4)},
-    "gain of a table": {"gain": aq.Toeplitz(drawn(3, 9))},
-    "one gain for all": {"gain": drawn(1, 1, 5, 1), "bias": drawn(5, 4)},
-    "tables": {"gain": aq.Toeplitz(drawn(3, 9)), "bias": aq.Toeplitz(drawn(3, 9))},
-    "every row its own": {"gain": drawn(2, 3, 5, 4), "bias": drawn(2, 3, 5, 4)},
-    "empty rows": {"gain": drawn(3, 5, 4), "bias": forbidden(0, 3)},
-    "a table that forbids": {
-        "gain": drawn(3, 5, 4),
-        "bias": aq.Toeplitz(torch.full((3, 9), -torch.inf).double()),
-    },
-}
+def attend(*sides: torch.Tensor, backend: str = "short", **arguments: Any) -> torch.Tensor:
+    q, k, v, bias, gain = sides
+    wrap = aq.Toeplitz if bias.ndim == 2 else lambda x: x
+    out: torch.Tensor = aq.attention(
+        q, k, v, bias=wrap(bias), gain=wrap(gain), backend=backend, **arguments
+    )
+    return out
 
 
-def leaves(terms: dict[str, Any]) -> tuple[list[torch.Tensor], dict[str, Any]]:
-    """All that has a gradient, and the terms made of it."""
-    sides = [drawn(2, 3, 5, 6), drawn(2, 3, 4, 6), drawn(2, 3, 4, 7)]
-    values = [t.coefficients if isinstance(t, aq.Toeplitz) else t for t in terms.values()]
-    followed = [one.clone().requires_grad_() for one in (*sides, *values)]
-    made = {
-        name: aq.Toeplitz(leaf) if isinstance(terms[name], aq.Toeplitz) else leaf
-        for name, leaf in zip(terms, followed[3:], strict=True)
-    }
-    return followed, made
+def results(sides: list[torch.Tensor], backend: str, **arguments: Any) -> list[torch.Tensor]:
+    """The output, and all gradients of a function of it."""
+    out = attend(*sides, backend=backend, **arguments)
+    return [out.detach(), *torch.autograd.grad(out.square().sum(), sides)]
 
 
-@pytest.mark.parametrize("name", TERMS)
-def test_it_is_the_formula_and_its_gradients(name: str) -> None:
-    followed, terms = leaves(TERMS[name])
-    q, k, v = followed[:3]
-    assert short.serves(checked(q, k, v, **terms))
-    weight = drawn(2, 3, 5, 7)
+def close(found: Any, expected: Any) -> None:
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("pattern", [None, aq.Star(1), ~aq.Causal()], ids=str)
+@pytest.mark.parametrize("toeplitz", [True, False])
+def test_numerical_gradients(toeplitz: bool, pattern: aq.Pattern | None) -> None:
+    """~Causal has a row that sees nothing."""
+
+    def run(*sides: torch.Tensor) -> torch.Tensor:
+        return attend(*sides, pattern=pattern)
+
+    assert gradcheck(run, given(4, toeplitz))
+    assert gradgradcheck(run, given(4, toeplitz), fast_mode=True)
+
+
+def test_gradients_twice_where_a_bias_hides_a_row() -> None:
+    q, k, v = (side.requires_grad_() for side in inputs(5))
+    bias = with_minus_infinity(5, row=True)
     found = []
-    for backend in ("auto", "reference"):
-        out = aq.attention(q, k, v, **terms, backend=backend)
-        found.append([out, *torch.autograd.grad((out * weight).sum(), followed)])
-    for one, other in zip(*found, strict=True):
-        torch.testing.assert_close(one, other, rtol=0, atol=1e-12)
-        assert one.isfinite().all()
+    for backend in ("short", "reference"):
+        out = aq.attention(q, k, v, bias=bias, backend=backend)
+        (first,) = torch.autograd.grad(out.square().sum(), q, create_graph=True)
+        found.append([first, *torch.autograd.grad(first.square().sum(), (q, k, v))])
+    close(found[0], found[1])
 
 
-@pytest.mark.parametrize(
-    "more",
-    [
-        {"pattern": aq.Window(1)},
-        {"is_causal": True},
-        {"key_mask": torch.ones(2, 4, dtype=torch.bool)},
-        {"prob_map": "sparsemax"},
-        {"return_lse": True},
-        {"dropout_p": 0.5},
-        {"score_mod": lambda score, b, h, i, j: score},
-    ],
-    ids=lambda more: next(iter(more)),
-)
-def test_what_it_does_not_serve_is_left_to_others(more: dict[str, Any]) -> None:
-    (q, k, v, _), terms = leaves(TERMS["gain"])
-    assert not short.serves(checked(q, k, v, **terms, **more))
+def test_many_gradients_at_once() -> None:
+    """A Jacobian by torch's vectorised way, which maps over the backward pass."""
+    q, k, v = inputs(4)
+
+    def run(q: torch.Tensor, backend: str) -> torch.Tensor:
+        out: torch.Tensor = aq.attention(q, k, v, gain=table(4), backend=backend)
+        return out
+
+    found, expected = (
+        torch.autograd.functional.jacobian(lambda q: run(q, backend), q, vectorize=True)  # noqa: B023
+        for backend in ("short", "reference")
+    )
+    close(found, expected)
 
 
-def test_nan_is_named_here_too() -> None:
-    (q, k, v, _), terms = leaves(TERMS["gain"])
-    wrong = v.detach()
-    wrong[0, 0, 0, 3] = torch.nan
-    with pytest.raises(aq.errors.InvalidArgument, match="v holds NaN at \\(0, 0, 0, 3\\)"):
-        aq.attention(q, k, wrong, **terms)
+@pytest.mark.parametrize("wanted", NAMES)
+def test_gradients_of_some_inputs_only(wanted: str) -> None:
+    everything = given(6)
+    some = [
+        side.detach().requires_grad_(name == wanted)
+        for name, side in zip(NAMES, everything, strict=True)
+    ]
+    at = NAMES.index(wanted)
+    (found,) = torch.autograd.grad(attend(*some).square().sum(), some[at])
+    close(found, results(everything, "reference")[1 + at])
 
 
-def test_scores_that_overflow_in_a_whole_row_leave_it_empty() -> None:
-    q = torch.full((1, 1, 2, 1), 1e4, dtype=torch.float16)
-    v, gain = torch.ones(1, 1, 2, 1, dtype=torch.float16), torch.ones(1, 1, 2, 2).half()
-    out = aq.attention(q, -q, v, gain=gain, scale=1.0)
-    assert (out == 0).all()
+def test_what_one_call_leaves_is_nothing_to_the_next() -> None:
+    """Calls of other sizes before, between and after; every backward pass after every forward."""
+    sizes = (5, 9, 3, 9, 12, 5)
+    kept = [given(n, toeplitz=bool(n % 2)) for n in sizes]
+    outs = [attend(*sides) for sides in kept]
+    for sides, out in reversed(list(zip(kept, outs, strict=True))):
+        found = torch.autograd.grad(out.square().sum(), sides)
+        close([out.detach(), *found], results(sides, "reference"))
+
+
+def test_a_graph_that_is_kept_gives_the_same_gradients_again() -> None:
+    sides = given(6)
+    out = attend(*sides)
+    loss = out.square().sum()
+    first = torch.autograd.grad(loss, sides, retain_graph=True)
+    attend(*(side * 2 for side in given(6))).sum().backward()
+    close(torch.autograd.grad(loss, sides), first)
+
+
+def test_nan_that_was_left_in_the_memory_is_not_seen() -> None:
+    sides = given(7)
+    with torch.no_grad():
+        wrong = [side.clone() for side in sides]
+        wrong[2].fill_(torch.nan)
+        with pytest.raises(aq.errors.InvalidArgument, match="v holds NaN"):
+            attend(*wrong)
+    close(results(sides, "short"), results(sides, "reference"))
+
+
+def test_threads_have_memory_of_their_own() -> None:
+    kept = [given(n) for n in (40, 41, 42, 43)]
+    expected = [results(sides, "reference") for sides in kept]
+    with ThreadPoolExecutor(4) as pool:
+        for _ in range(5):
+            close(list(pool.map(lambda sides: results(sides, "short"), kept)), expected)
+
+
+def test_memory_made_while_evaluating_serves_training() -> None:
+    sides = given(51)
+    with ThreadPoolExecutor(1) as pool:  # a new thread has none yet
+
+        def run() -> list[torch.Tensor]:
+            with torch.inference_mode():
+                attend(*sides)
+            return results(sides, "short")
+
+        found = pool.submit(run).result()
+    close(found, results(sides, "reference"))
+
+
+def test_memory_does_not_grow_with_the_number_of_shapes() -> None:
+    def run() -> tuple[int, int]:
+        for n in range(1, 200):
+            q = random(1, 1, n, 2)
+            aq.attention(q, q, q, backend="short")
+        return len(room._rooms.known), room._rooms.scratch[torch.float64].size
+
+    with ThreadPoolExecutor(1) as pool:  # a new thread has none yet
+        shapes, size = pool.submit(run).result()
+    assert shapes <= room._SHAPES
+    assert size == 2 * 199**2 + 7 * 2 * 199  # mixing and change; three sides twice, and out
+
+
+@pytest.mark.parametrize("padding", ["some", "a whole sequence"])
+def test_padding_and_a_pattern_in_layers(padding: str) -> None:
+    """Layers hand over queries, keys and values in one tensor; with padding and a bias."""
+    layer = aq.nn.Attention(
+        16, 2, pattern=aq.Window(3), position=aq.URPE(aq.RelativeBias()), tokens=40,
+        dtype=torch.float64,
+    )  # fmt: skip
+    plain = aq.nn.Attention(
+        16, 2, pattern=aq.Window(3), position=aq.URPE(aq.RelativeBias()), tokens=40,
+        dtype=torch.float64, backend="reference",
+    )  # fmt: skip
+    plain.load_state_dict(layer.state_dict())
+    x, mask = random(16, 40, 16), coin(16, 40)
+    if padding == "a whole sequence":
+        mask[3] = False
+    found = []
+    for one in (layer, plain):
+        own = x.clone().requires_grad_()
+        out = one(own, key_mask=mask)
+        found.append([out, *torch.autograd.grad(out.square().sum(), [own, *one.parameters()])])
+    close(found[0], found[1])
+    assert all(bool(one.isfinite().all()) for one in found[0])
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit.script`:DeprecationWarning")  # jvp's own
+def test_transforms_meet_operators_they_know() -> None:
+    """auto takes the formula inside torch.func and with dual numbers, with the same result."""
+    q, k, v = inputs(40, batch=12)
+    gain, change = table(40), random(*q.shape, seed=9)
+    assert aq.attention_plan(q, k, v, gain=gain).backend == "short"
+
+    def run(q: torch.Tensor) -> torch.Tensor:
+        return aq.attention(q, k, v, gain=gain)
+
+    along = torch.func.jvp(run, (q,), (change,))[1]
+    with forward_ad.dual_level():
+        dual = forward_ad.unpack_dual(run(forward_ad.make_dual(q, change))).tangent
+    step = 1e-6
+    expected = (run(q + step * change) - run(q - step * change)) / (2 * step)
+    torch.testing.assert_close(along, expected, rtol=1e-6, atol=1e-8)
+    torch.testing.assert_close(dual, expected, rtol=1e-6, atol=1e-8)
+    each = torch.func.vmap(lambda row: run(row[None].expand(12, -1, -1, -1))[0])(q[:2])
+    assert each.shape == (2, 2, 40, 4)
+
+
+def test_autocast_keeps_its_types() -> None:
+    q, k, v = (side.float().requires_grad_() for side in inputs(40, batch=12))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        out = aq.attention(q, k, v, gain=torch.ones(40, 40))
+        assert "autocast" in aq.attention_plan(q, k, v).refused["short"]
+    assert out.isfinite().all()

@@ -149,7 +149,8 @@ class Attention(nn.Module):
             )
         first = 0 if cache is None else cache.length
         position = self.position
-        q, k, v = self._projected(x)
+        packed = self._packed(x)
+        q, k, v = self._projected(x) if packed is None else packed.permute(2, 0, 3, 1, 4).unbind(0)
         if position.turns:
             q, k = position.turn(q, first), position.turn(k, first)
         if cache is not None:
@@ -158,6 +159,8 @@ class Attention(nn.Module):
         values = position.open_values(v) if position.opens else v
         full = (x.shape[0], self.heads, x.shape[1], k.shape[2])
         own_bias, own_gain = position.bias(q, scale, k.shape[2], first), position.gain()
+        # one gradient of all three is no use where something else has a part of it, too
+        alone = not (position.turns or position.opens or isinstance(own_bias, torch.Tensor))
         bias = own_bias if bias is None else _only_one("bias", bias, own_bias)
         gain = own_gain if gain is None else _only_one("gain", gain, own_gain)
         softmax = type(self.prob_map) is Softmax
@@ -179,6 +182,7 @@ class Attention(nn.Module):
             dropout_p=self.dropout if self.training else 0.0,
             q_offset=first,
             return_lse=self.sink is not None and softmax,
+            packed=packed if alone and cache is None else None,
         )
         mixed, lse = attend(call, self.backend)
         if call.return_lse and self.sink is not None and lse is not None:
@@ -190,7 +194,15 @@ class Attention(nn.Module):
         return out
 
     def _projected(self, x: torch.Tensor) -> Sequence[torch.Tensor]:
-        """Queries, keys and values, (batch, heads, tokens, size) each.
+        """Queries, keys and values, (batch, heads, tokens, size) each."""
+        return (
+            _split(self.q_proj(x), self.heads),
+            _split(self.k_proj(x), self.kv_heads),
+            _split(self.v_proj(x), self.kv_heads),
+        )
+
+    def _packed(self, x: torch.Tensor) -> torch.Tensor | None:
+        """The same in one tensor (batch, tokens, 3, heads, size), where that is quicker.
 
         Small layers spend much of their time on calls, forward and backward, so theirs are made by
         one product instead of three. Its weights are put together every time, and kept until the
@@ -206,15 +218,12 @@ class Attention(nn.Module):
             or self.kv_heads != self.heads
             or not _are_products(sides)
         ):
-            heads = (self.heads, self.kv_heads, self.kv_heads)
-            return [_split(side(x), count) for side, count in zip(sides, heads, strict=True)]
+            return None
         weight = torch.cat([side.weight for side in sides])
         bias = sides[0].bias
         if bias is not None:
             bias = pad(bias, (0, 2 * len(bias)))
-        packed = linear(x, weight, bias).view(batch, tokens, 3, self.heads, self.head_dim)
-        parts: tuple[torch.Tensor, ...] = packed.permute(2, 0, 3, 1, 4).unbind(0)
-        return parts
+        return linear(x, weight, bias).view(batch, tokens, 3, self.heads, self.head_dim)
 
 
 def _are_products(modules: Sequence[Any]) -> bool:

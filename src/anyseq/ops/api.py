@@ -8,7 +8,6 @@ import torch
 
 from anyseq.base import one_of
 from anyseq.errors import InvalidArgument
-from anyseq.ops import short
 from anyseq.ops.call import Call, ScoreMod
 from anyseq.ops.checks import check_result, checked
 from anyseq.ops.choose import BACKENDS, AttentionPlan, choose, refusals
@@ -100,8 +99,9 @@ def attention(
     is_causal: key j <= q_offset + row, and-ed with the pattern.
     enable_gqa: k and v may have fewer heads, a divisor of H.
     q_offset: the position of the first query, when the keys before it come from a cache.
-    backend: "auto", "reference" (the formula), "block" (the tiles of a sparse pattern), "tiled"
-        (rows of tiles, for gain and bias), "sdpa" or "flex" (torch's); see `attention_plan`.
+    backend: "auto", "reference" (the formula), "short" (the same in one step of autograd),
+        "block" (the tiles of a sparse pattern), "tiled" (rows of tiles, for gain and bias),
+        "sdpa" or "flex" (torch's); see `attention_plan`.
     """
     call = checked(
         q, k, v,
@@ -118,8 +118,6 @@ def attention(
 def attend(call: Call, backend: str = "auto") -> tuple[torch.Tensor, torch.Tensor | None]:
     """(out, lse if it is asked for) of a call whose arguments fit together. Modules put it together
     themselves, and nobody looks for NaN: those who train look at the loss."""
-    if backend == "auto" and short.serves(call):
-        return short.attention(call), None
     name = one_of("backend", backend, ("auto", *BACKENDS))
     if name == "auto":
         name, _ = choose(call)

@@ -20,11 +20,20 @@ ScoreMod = Callable[
 Term = torch.Tensor | Toeplitz
 
 
+def may_look(tensor: torch.Tensor) -> bool:
+    """Whether what is done may depend on the numbers in a tensor: an accelerator would have to wait
+    for the answer, and a graph or torch.func cannot have it."""
+    if tensor.device.type != "cpu" or torch.compiler.is_compiling():
+        return False
+    return not torch._C._are_functorch_transforms_active()  # there is no public question
+
+
 class Call(NamedTuple):
     """q (B, H, N, D), k (B, G, M, D), v (B, G, M, E), G a divisor of H, and what acts on scores.
 
     Who may look at whom: pattern; mask, bool with four axes of full size or 1; mask_mod, somebody's
-    function. Tensors as bias and gain have four such axes, too.
+    function. Tensors as bias and gain have four such axes, too. packed: (B, N, 3, H, D), where q, k
+    and v are views of one tensor.
     """
 
     q: torch.Tensor
@@ -44,6 +53,7 @@ class Call(NamedTuple):
     dropout_p: float
     q_offset: int
     return_lse: bool
+    packed: torch.Tensor | None = None
 
     @property
     def groups(self) -> int:

@@ -8,7 +8,7 @@ import torch
 
 from anyseq.base import finite, whole
 from anyseq.errors import InvalidArgument
-from anyseq.ops.call import Call, ScoreMod, Term
+from anyseq.ops.call import Call, ScoreMod, Term, may_look
 from anyseq.patterns import FromMask, MaskMod, Pattern, PatternLike, resolve
 from anyseq.positions import Toeplitz
 from anyseq.probability import ProbMap, resolve_prob_map
@@ -71,9 +71,8 @@ def checked(
 
 
 def check_result(call: Call, out: torch.Tensor) -> None:
-    """A NaN in the output is an error that names the argument it came from. On an accelerator, and
-    in a compiled graph, nobody looks: it would cost a synchronisation, or the graph."""
-    if torch.compiler.is_compiling() or out.device.type != "cpu":
+    """A NaN in the output is an error that names the argument it came from, where one may look."""
+    if not may_look(out):
         return
     # A sum is NaN if a number in it is, and quicker than to look at them one by one.
     if not isnan(out.detach().sum().item()) or not bool(out.isnan().any()):

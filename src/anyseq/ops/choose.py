@@ -13,20 +13,29 @@ from typing import Any
 
 import torch
 
-from anyseq.ops import block, flex, reference, sdpa, tiled
+from anyseq.ops import block, flex, reference, sdpa, short, tiled
 from anyseq.ops.call import Call, Term
 from anyseq.ops.tiles import covered_scores
 from anyseq.patterns import Causal, Full
 from anyseq.positions import Toeplitz
 
 BACKENDS: Mapping[str, Any] = MappingProxyType(
-    {"reference": reference, "block": block, "tiled": tiled, "sdpa": sdpa, "flex": flex}
+    {
+        "reference": reference,
+        "short": short,
+        "block": block,
+        "tiled": tiled,
+        "sdpa": sdpa,
+        "flex": flex,
+    }
 )
 
 _SDPA_MASKED, _TILES = 5.5, 6.5
 _TILES_RUN = 300_000.0  # ns for a run of tiles of one head, however small
-FEW = 1 << 16  # scores of a head: too few for a choice to matter
-KEPT = 1 << 24  # scores of the formula that may be kept for the backward pass
+_FEW = 1 << 16  # scores of a head: too few for a choice to matter
+_KEPT = 1 << 24  # scores of the formula that may be kept for the backward pass
+_STEP = 1 << 15  # scores from which on "short" is quicker than what else there is
+_STEP_KEYS = 16  # and keys: its softmax takes shorter rows one by one
 
 
 @dataclass(frozen=True)
@@ -64,12 +73,14 @@ def choose(call: Call) -> tuple[str, str]:
     if torch.compiler.is_exporting():
         return "reference", "an exported graph holds the plain formula"
     if not call.plain_softmax:
-        if call.scores <= KEPT:
+        if call.scores <= _KEPT:
             return "reference", "a hook or another map than softmax: the formula"
         return "tiled", "a hook or another map than softmax: the formula, some rows at a time"
     only_tiles = call.gain is not None or call.return_lse
-    if call.q.shape[2] * call.k.shape[2] <= FEW:
-        if only_tiles and call.scores <= KEPT:
+    if call.q.shape[2] * call.k.shape[2] <= _FEW:
+        if _pays_in_one_step(call) and short.refusal(call) is None:
+            return "short", "short, for training or with a gain: all in one step"
+        if only_tiles and call.scores <= _KEPT:
             return "reference", "short, with a gain or the log-sum-exp: the formula"
         if not only_tiles:
             return "sdpa", "short: dense is as quick"
@@ -98,9 +109,20 @@ def shared_by_layers(table: Toeplitz, queries: int, first: int) -> Term:
     """A table for several calls with these queries and all keys up to them: dense, once, if they
     are so short that "auto" would make it dense in each of them."""
     keys = first + queries
-    if torch.compiler.is_compiling() or queries * keys > FEW:
+    if torch.compiler.is_compiling() or queries * keys > _FEW:
         return table
     return table.dense(queries, keys, first)
+
+
+def _pays_in_one_step(call: Call) -> bool:
+    """Without a backward pass torch's kernels are as quick, but have no gain."""
+    if torch.compiler.is_compiling():  # a graph holds operators, and serves many lengths
+        return False
+    learns = torch.is_grad_enabled() and (
+        call.q.requires_grad or call.k.requires_grad or call.v.requires_grad
+    )
+    many = call.scores >= _STEP and call.k.shape[2] >= _STEP_KEYS
+    return many and (learns or call.gain is not None)
 
 
 def _masked_or_gained(call: Call) -> bool:

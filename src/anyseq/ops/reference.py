@@ -10,7 +10,7 @@ import math
 import torch
 from torch.nn.functional import dropout
 
-from anyseq.ops.call import Call
+from anyseq.ops.call import Call, may_look
 from anyseq.probability import Softmax
 
 
@@ -48,10 +48,8 @@ def attention(call: Call) -> tuple[torch.Tensor, torch.Tensor | None]:
 
 def weights_of(call: Call, scores: torch.Tensor) -> torch.Tensor:
     """The probability map of the scores. torch's softmax will do unless a row is empty, which it
-    makes NaN. To look costs a CPU less than to take care of such rows in both passes; an
-    accelerator would have to wait for the answer, and a graph cannot have it."""
-    looks = call.q.device.type == "cpu" and not torch.compiler.is_compiling()
-    if looks and type(call.prob_map) is Softmax and scores.shape[-1]:
+    makes NaN. To look costs less than to take care of such rows in both passes."""
+    if may_look(call.q) and type(call.prob_map) is Softmax and scores.shape[-1]:
         weights = scores.softmax(-1)
         if not math.isnan(weights.detach()[..., 0].sum().item()):
             return weights

@@ -49,12 +49,20 @@ def _mask(call: Call) -> tuple[torch.Tensor | None, torch.Tensor | None, bool]:
         return None, None, False
     if simple and call.q_offset == 0 and call.q.shape[2] == call.k.shape[2]:
         return None, None, True
-    penalty: torch.Tensor | None
-    empty: torch.Tensor | None
+    penalty, empty = hidden(call)
+    if call.bias is not None:
+        bias = call.dense(call.bias).to(call.q.dtype)
+        penalty = bias if penalty is None else bias + penalty
+    return penalty, empty, False
+
+
+def hidden(call: Call) -> tuple[torch.Tensor | None, torch.Tensor | None]:
+    """What to add for the pattern and the masks, None if nothing is hidden, and which rows see
+    nothing (they are let see all)."""
     named = call.mask is None and call.mask_mod is None and call.key_mask is None
     named = named and (call.pattern is None or call.pattern.lasting)
     if named and not torch.compiler.is_compiling() and call.span**2 <= _KEPT:
-        penalty, empty = _kept(
+        return _kept(
             call.pattern,
             call.is_causal,
             call.q.shape[1],
@@ -62,13 +70,8 @@ def _mask(call: Call) -> tuple[torch.Tensor | None, torch.Tensor | None, bool]:
             call.q.dtype,
             call.q.device,
         )
-    else:
-        allowed = call.allowed()
-        penalty, empty = (None, None) if allowed is None else _penalty(allowed, call.q.dtype)
-    if call.bias is not None:
-        bias = call.dense(call.bias).to(call.q.dtype)
-        penalty = bias if penalty is None else bias + penalty
-    return penalty, empty, False
+    allowed = call.allowed()
+    return (None, None) if allowed is None else _penalty(allowed, call.q.dtype)
 
 
 @lru_cache(maxsize=32)

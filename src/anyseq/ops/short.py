@@ -1,47 +1,193 @@
-"""The formula for short sequences with a gain, in as few calls as it takes.
+"""Short sequences on a CPU: the formula as one step of autograd, in memory that is used again.
 
-Everything is in the cache there, and what happens between operators is most of the time: a dozen
-questions that the formula asks of a call (masks, hooks, maps, ...) are asked once, by `serves`.
+With S = q k^T·scale + bias (-inf where masked), P = softmax(S) and A = P ∘ gain:
+
+    out = A v,   dv = A^T dout,   dA = dout v^T,   dgain = dA ∘ P,
+    dS = P ∘ (dA ∘ gain - Σ_j dA ∘ gain ∘ P),   dbias = dS,   dq = dS k·scale,   dk = dS^T q·scale.
+
+Separate operators ask the system for fresh memory for each of these, which takes longer than some
+of them compute. Here only P is kept for the backward pass; all else is written over what the last
+call left in this thread's `Room`. Softmax and its gradient work row by row, so they may write where
+they read.
 """
 
 from __future__ import annotations
 
+from math import isnan
+from typing import Any
+
 import torch
+from torch import Tensor
+from torch.autograd import forward_ad
 
 from anyseq.ops.call import Call
-from anyseq.ops.choose import FEW, KEPT
-from anyseq.ops.reference import weights_of
-from anyseq.patterns import Full
+from anyseq.ops.room import Room, room
+from anyseq.ops.sdpa import hidden
 from anyseq.probability import Softmax
 
+_MOST = 1 << 23  # scores: 32 MB that a layer keeps in float32, and twice that as working memory
+_DTYPES = (torch.float32, torch.float64)
+_PLAIN = (Tensor, torch.nn.Parameter)
 
-def serves(call: Call) -> bool:
-    """Whether it is a softmax over all keys with a gain, short, and on a CPU."""
-    if call.gain is None or torch.compiler.is_compiling():  # whose graphs serve many lengths
-        return False
-    return (
-        type(call.prob_map) is Softmax
-        and (call.pattern is None or type(call.pattern) is Full)
-        and call.mask is None
-        and call.mask_mod is None
-        and call.key_mask is None
-        and call.score_mod is None
-        and call.weight_mod is None
-        and not (call.is_causal or call.dropout_p or call.return_lse)
-        and call.q.shape[1] == call.k.shape[1]
-        and 0 < call.q.shape[2] * call.k.shape[2] <= FEW
-        and call.scores <= KEPT
-        and call.q.device.type == "cpu"
+
+def refusal(call: Call) -> str | None:
+    """Why this backend cannot do it, or None."""
+    if torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None:
+        return "a graph is to hold operators"
+    if not call.plain_softmax:
+        return "it computes softmax without score_mod and weight_mod"
+    if call.return_lse:
+        return "it keeps no log-sum-exp, so no return_lse"
+    if call.scores > _MOST:
+        return f"it keeps all weights, so at most {_MOST:,} scores, not {call.scores:,}"
+    if call.dropout_p:
+        return "it has no dropout"
+    if call.groups > 1:
+        return "it has no heads that share keys and values"
+    if call.q.device.type != "cpu" or call.q.dtype not in _DTYPES:
+        return f"it computes in float32 and float64 on a CPU, not {call.q.dtype} on {call.q.device}"
+    if not all(type(side) in _PLAIN for side in (call.q, call.k, call.v)):
+        return "tensors of another kind want operators that they know"
+    # torch has no public questions for these; torch.autograd.Function asks the first one itself
+    if torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0:
+        return "torch.func and dual numbers want operators that they know"
+    if torch.is_autocast_enabled("cpu"):
+        return "autocast chooses types operator by operator"
+    return None
+
+
+def attention(call: Call) -> tuple[Tensor, None]:
+    """(out (B, H, N, E), None)."""
+    penalties, dtype = [], call.q.dtype
+    penalty, empty = hidden(call._replace(key_mask=None))
+    if penalty is not None:
+        penalties.append(penalty)
+    if call.key_mask is not None:
+        keys = torch.zeros_like(call.key_mask, dtype=dtype).masked_fill_(~call.key_mask, -torch.inf)
+        penalties.append(keys[:, None, None, :])
+    bias, gain = (
+        None if term is None else call.dense(term).to(dtype) for term in (call.bias, call.gain)
     )
+    sides = (call.q, call.k, call.v) if call.packed is None else (call.packed,)
+    out: Tensor = _Short.apply(call.scale, penalties, bias, gain, *sides)
+    return (out if empty is None else out.masked_fill(empty, 0.0)), None
 
 
-def attention(call: Call) -> torch.Tensor:
-    """out (B, H, N, E)."""
-    q, k, v, bias, gain = call.q, call.k, call.v, call.bias, call.gain
-    assert gain is not None
-    scores = (q * call.scale) @ k.mT
-    if bias is not None:
-        scores = scores + call.dense(bias)
-    weights = weights_of(call, scores)
-    del scores  # their memory, still in the cache, is for what comes next
-    return (weights * call.dense(gain)).to(v.dtype) @ v
+class _Short(torch.autograd.Function):
+    """sides: q (B, H, N, D), k (B, H, M, D) and v (B, H, M, E), or all of them packed,
+    (B, N, 3, H, D). penalties are added to scores, as the bias is, and have no gradient."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        scale: float,
+        penalties: list[Tensor],
+        bias: Tensor | None,
+        gain: Tensor | None,
+        *sides: Tensor,
+    ) -> Tensor:
+        own = _entered(sides)
+        weights = torch.empty_like(own.mixing) if any(ctx.needs_input_grad) else own.change
+        terms = penalties if bias is None else [bias, *penalties]
+        _scores(weights, own, scale, terms)
+        torch.softmax(weights, -1, out=weights)
+        if terms and own.keys and isnan(weights[..., 0].sum().item()):
+            # perhaps from a row that sees nothing: its weights are to be 0
+            _scores(weights, own, scale, terms)
+            weights = Softmax()(weights)
+        ctx.save_for_backward(weights, bias, gain, *penalties, *sides)
+        ctx.scale, ctx.sides = scale, len(sides)
+        if gain is None:
+            torch.bmm(weights.view(own.flat), own.v, out=own.out)
+        else:
+            torch.mul(weights, gain, out=own.mixing)
+            torch.bmm(own.mixing_flat, own.v, out=own.out)
+        return own.out_by_token.clone(memory_format=torch.contiguous_format).transpose(1, 2)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        (dout,) = gradients
+        weights, bias, gain, *rest = ctx.saved_tensors
+        penalties, sides = rest[: -ctx.sides], rest[-ctx.sides :]
+        if torch.is_grad_enabled() or _is_mapped(dout):  # differentiated again, or many at once
+            return _by_operators(ctx, dout, penalties, bias, gain, sides)
+        own = _entered(sides)
+        own.out_by_head.copy_(dout)
+        torch.bmm(own.out, own.v.mT, out=own.change_flat)
+        dbias = dgain = None
+        if gain is not None:
+            if ctx.needs_input_grad[3]:
+                dgain = _summed(torch.mul(own.change, weights, out=own.mixing), gain)
+            own.change.mul_(gain)
+            torch.mul(weights, gain, out=own.mixing)
+        mixing = weights.view(own.flat) if gain is None else own.mixing_flat
+        torch.bmm(mixing.mT, own.out, out=own.dv)
+        torch.ops.aten._softmax_backward_data.out(
+            own.change, weights, -1, weights.dtype, grad_input=own.change
+        )
+        if bias is not None and ctx.needs_input_grad[2]:
+            dbias = _summed(own.change, bias)
+        _scaled_product(own.change_flat, own.k, ctx.scale, own.dq)
+        _scaled_product(own.change_flat.mT, own.q, ctx.scale, own.dk)
+        return None, None, dbias, dgain, *own.gradients(len(sides) == 1)
+
+
+def _is_mapped(gradient: Tensor) -> bool:
+    """Whether torch maps over the backward pass, by either of its ways."""
+    by = torch._C._functorch
+    return by.is_batchedtensor(gradient) or by.is_legacy_batchedtensor(gradient)
+
+
+def _by_operators(
+    ctx: Any,
+    dout: Tensor,
+    penalties: list[Tensor],
+    bias: Tensor | None,
+    gain: Tensor | None,
+    sides: list[Tensor],
+) -> tuple[Tensor | None, ...]:
+    """The gradients by operators that autograd knows."""
+    with torch.enable_grad():
+        q, k, v = sides if len(sides) == 3 else sides[0].permute(2, 0, 3, 1, 4)
+        scores = (q * ctx.scale) @ k.mT
+        for term in penalties if bias is None else [bias, *penalties]:
+            scores = scores + term
+        weights = Softmax()(scores)
+        out = (weights if gain is None else weights * gain) @ v
+    inputs = [None, None, bias, gain, *sides]
+    needs = zip(inputs, ctx.needs_input_grad, strict=True)
+    wanted = [one for one, wants in needs if wants and one is not None]
+    again = torch.is_grad_enabled()
+    found = iter(torch.autograd.grad(out, wanted, dout, create_graph=again))
+    return tuple(next(found) if wants else None for wants in ctx.needs_input_grad)
+
+
+def _entered(sides: tuple[Tensor, ...] | list[Tensor]) -> Room:
+    """The room for these sides, with q, k and v in it."""
+    if len(sides) == 1:
+        batch, tokens, _, heads, size = sides[0].shape
+        own = room((batch, heads, tokens, tokens, size, size), sides[0].dtype)
+        own.packed.copy_(sides[0])
+    else:
+        q, k, v = sides
+        own = room((*q.shape[:3], k.shape[2], q.shape[3], v.shape[3]), q.dtype)
+        own.q_by_head.copy_(q)
+        own.k_by_head.copy_(k)
+        own.v_by_head.copy_(v)
+    return own
+
+
+def _scores(into: Tensor, own: Room, scale: float, terms: list[Tensor]) -> None:
+    _scaled_product(own.q, own.k.mT, scale, into.view(own.flat))
+    for term in terms:
+        into.add_(term)
+
+
+def _scaled_product(left: Tensor, right: Tensor, scale: float, into: Tensor) -> None:
+    # with beta = 0 what was there counts for nothing, not even NaN
+    torch.baddbmm(into, left, right, beta=0, alpha=scale, out=into)
+
+
+def _summed(gradient: Tensor, term: Tensor) -> Tensor:
+    """A gradient (B, H, N, M) in the shape of a term that broadcasts to it; a copy."""
+    return gradient.clone() if term.shape == gradient.shape else gradient.sum_to_size(term.shape)

@@ -15,12 +15,18 @@ class Scratch:
         self._held: dict[str, torch.Tensor] = {}
         self._blank: dict[str, tuple[int, ...]] = {}
 
+    @property
+    def size(self) -> int:
+        """Of all arrays together."""
+        return sum(held.numel() for held in self._held.values())
+
     def take(self, name: str, *shape: int) -> torch.Tensor:
         """An array of that shape, with whatever it held before."""
         size = prod(shape)
         held = self._held.get(name)
         if held is None or held.numel() < size:
-            held = self._held[name] = self._like.new_empty(size)
+            with torch.inference_mode(mode=False):  # what is kept must serve training, too
+                held = self._held[name] = self._like.new_empty(size)
         return held[:size].view(shape)
 
     def zeros(self, name: str, *shape: int) -> torch.Tensor:
