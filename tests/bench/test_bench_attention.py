@@ -19,6 +19,7 @@ from anyseq.pictures.style import save
 def figures() -> dict[str, Any]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(bench, "_ROUNDS", 1)
+        patch.setattr(bench, "_SHORT_ROUNDS", 1)
         # Ten fresh processes would take as long; memory has a test of its own below.
         patch.setattr(bench, "peak", lambda case, threads: measure(case) | {"extra_bytes": 1})
         patch.setattr(flex, "has_compiler", lambda: False)  # compiling would take half a minute
@@ -49,6 +50,7 @@ def test_the_text_fits_a_terminal_and_the_picture_is_drawn(
 ) -> None:
     text = attention_text(figures)
     assert max(map(len, text.splitlines())) <= 80
+    assert "Window(16), 16 x 64 tokens" in text
     for word in ("BigBird(64, 3, 2, 3)", "HF Longformer layer", "URPE", "no compiler", "auto"):
         assert word in text
     save(bench_figure(figures), tmp_path / "bench.png")

@@ -6,7 +6,7 @@ counts the operations of allowed pairs only: 4·64 a pair forward, 3.5 times tha
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from math import isqrt
 from statistics import median
@@ -20,6 +20,7 @@ from anyseq.bench.peak import peak
 from anyseq.patterns import BigBird, Fixed, Longformer, Pattern, Star, Strided, Window
 
 _ROUNDS = 5
+_SHORT_ROUNDS = 60
 _CHECKED = 1024  # tokens for the comparison with the formula, which is dense
 _WORK = 4 * c.SIZE * 3.5  # operations a pair, forward and backward
 
@@ -38,7 +39,7 @@ def bench_attention(
         *((f"{pattern}", partial(_training, pattern, tokens)) for pattern in patterns),
         ("growth", lambda: [_growth(p, tokens, longest) for p in (window, Star(128), big_bird)]),
         ("urpe", lambda: _urpe(tokens // 2)),
-        ("short", lambda: [_short(window, n) for n in (128, 512)]),
+        ("short", _all_short),
         ("forward", lambda: _forward(window, tokens)),
     ]
     found: dict[str, Any] = {}
@@ -167,13 +168,41 @@ def _urpe(n: int) -> dict[str, Any]:
     }
 
 
-def _short(pattern: Pattern, n: int) -> dict[str, Any]:
+def _all_short() -> list[dict[str, Any]]:
+    """One sequence, and a batch of them."""
+    return [
+        *(_short(Window(128), n, 1) for n in (128, 512)),
+        *(_short(Window(16), n, 16) for n in (32, 64, 128, 256)),
+        *(_short_urpe(n, 16) for n in (32, 64, 128, 256)),
+    ]
+
+
+def _short(pattern: Pattern, n: int, batch: int) -> dict[str, Any]:
     """What `auto` takes at a length where dense may win."""
     builds = {
         "auto": partial(c.anyseq_operator, pattern, "auto"),
-        "SDPA, bool mask": partial(c.masked_sdpa, pattern),
+        "SDPA, mask": partial(c.masked_sdpa, pattern),
         "block": partial(c.anyseq_operator, pattern, "block"),
+        "formula": partial(c.anyseq_operator, pattern, "reference"),
     }
-    times = medians({name: build(n).train for name, build in builds.items()}, rounds=100)
-    best = min(times["SDPA, bool mask"], times["block"])
-    return {"tokens": n, "seconds": times, "auto_over_best": times["auto"] / best}
+    return {"what": repr(pattern), **_against_best(builds, n, batch)}
+
+
+def _short_urpe(n: int, batch: int) -> dict[str, Any]:
+    """The same for URPE with RelativeBias, which SDPA does not know."""
+    builds = {"auto": partial(c.urpe, "anyseq"), "formula": partial(c.urpe, "formula")}
+    return {"what": "URPE", **_against_best(builds, n, batch)}
+
+
+def _against_best(
+    builds: Mapping[str, Callable[[int, int], c.Run]], n: int, batch: int
+) -> dict[str, Any]:
+    works = {name: build(n, batch).train for name, build in builds.items()}
+    times = medians(works, _SHORT_ROUNDS)
+    best = min(taken for name, taken in times.items() if name != "auto")
+    return {
+        "tokens": n,
+        "batch": batch,
+        "seconds": times,
+        "auto_over_best": times["auto"] / best,
+    }

@@ -1,7 +1,7 @@
 """Attention as anyseq and others compute it, each ready to run on n tokens.
 
-Operators work on q, k, v of shape (1, 4, n, 64); layers on x of shape (1, n, 256), with their own
-projections. All in float32.
+Operators work on q, k, v of shape (batch, 4, n, 64), with one sequence unless told; layers on x of
+shape (1, n, 256), with their own projections. All in float32.
 """
 
 from __future__ import annotations
@@ -58,14 +58,14 @@ class Run:
 Build = Callable[[int], Run]
 
 
-def qkv(n: int) -> list[torch.Tensor]:
+def qkv(n: int, batch: int = 1) -> list[torch.Tensor]:
     """Normal q, k, v, the same at every call."""
     rng = generator(0)
-    return [torch.randn(1, HEADS, n, SIZE, generator=rng).requires_grad_() for _ in range(3)]
+    return [torch.randn(batch, HEADS, n, SIZE, generator=rng).requires_grad_() for _ in range(3)]
 
 
-def anyseq_operator(pattern: Pattern, backend: str, n: int) -> Run:
-    q, k, v = qkv(n)
+def anyseq_operator(pattern: Pattern, backend: str, n: int, batch: int = 1) -> Run:
+    q, k, v = qkv(n, batch)
     return Run(
         partial(attention, q, k, v, pattern=pattern, backend=backend),
         [q, k, v],
@@ -73,8 +73,8 @@ def anyseq_operator(pattern: Pattern, backend: str, n: int) -> Run:
     )
 
 
-def masked_sdpa(pattern: Pattern, n: int) -> Run:
-    q, k, v = qkv(n)
+def masked_sdpa(pattern: Pattern, n: int, batch: int = 1) -> Run:
+    q, k, v = qkv(n, batch)
     mask = pattern.mask(n)
     return Run(
         partial(scaled_dot_product_attention, q, k, v, attn_mask=mask),
@@ -166,10 +166,10 @@ def hf_big_bird_layer(block: int, random: int, n: int) -> Run:
     return Run(forward, [x, *layer.parameters()], None)
 
 
-def urpe(how: str, n: int) -> Run:
+def urpe(how: str, n: int, batch: int = 1) -> Run:
     """RelativeBias and URPE's gain. how: "anyseq", "formula", or "sdpa", which has the bias only,
     as a dense matrix that requires a gradient."""
-    q, k, v = qkv(n)
+    q, k, v = qkv(n, batch)
     rng = generator(1)
     bias = (0.02 * torch.randn(HEADS, 2 * n - 1, generator=rng)).requires_grad_()
     gain = (1 + 0.1 * torch.randn(HEADS, 2 * n - 1, generator=rng)).requires_grad_()

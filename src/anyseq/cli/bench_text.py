@@ -185,15 +185,16 @@ def _growth(figures: dict[str, Any]) -> str:
 
 
 def _short(figures: dict[str, Any]) -> str:
+    ways = ("auto", "SDPA, mask", "block", "formula")
     rows = [
         (
-            f"Window(128), {case['tokens']} tokens",
-            *(time(taken) for taken in case["seconds"].values()),
+            f"{_short_name(case['what'])}, {case['batch']} x {case['tokens']} tokens",
+            *(time(case["seconds"][way]) if way in case["seconds"] else "" for way in ways),
             f"{case['auto_over_best']:.2f} x",
         )
         for case in figures["short"]
     ]
-    return table(("short training step", "auto", "SDPA, mask", "block", "auto to best"), rows)
+    return table(("short training step", *ways, "to best"), rows)
 
 
 def _short_name(pattern: str) -> str:
