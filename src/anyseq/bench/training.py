@@ -19,7 +19,7 @@ from anyseq.experiments import (
 )
 
 _ROUNDS = 13  # one step alone differs by a fifth from another, their medians by a few percent
-_COPIES = 4  # and so do two models alike, which lie elsewhere in memory
+_COPIES = 6  # and so do two models alike, which lie elsewhere in memory
 
 
 def bench_training(progress: Progress = silent, scale: str = "small") -> dict[str, Any]:

@@ -17,17 +17,25 @@ from anyseq.experiments.tokens import POSITIONS
 _VOCABULARIES = (10, 1000, 10_000)
 _SIZES = {
     "tiny": PositionCell("", 40, 8, 3e-3, tokens=8, dim=32, heads=4, depth=2),
-    # Many tokens for few heads, and no larger a rate than it takes: otherwise relative positions,
-    # too, find out by content where a token is, as they hardly do at the paper's 128 tokens.
-    "small": PositionCell("", 7000, 32, 4e-3, warm_up=200, tokens=48, dim=64, heads=4),
+    # Relative positions, too, can find out by content where a token is: who is first sees nobody
+    # to the left (one layer), the share of such tokens among those to the left is 1/i (another),
+    # and the next fetches x_2i. With few kinds of tokens that is soon learned, unless a layer is
+    # missing. A gain needs one layer for places and one to fetch.
+    "small": PositionCell("", 9000, 32, 6e-3, warm_up=200, tokens=96, dim=64, depth=2, heads=4),
     "medium": PositionCell("", 6000, 32, 1e-3, warm_up=100, tokens=64, dim=128, heads=8),
     "paper": PositionCell("", 40_000, 512, 7e-5, warm_up=6_000),
 }
 _LARGER: Mapping[tuple[str, int], Mapping[str, Any]] = {
-    # the rates with which URPE learns it in so many steps; with the largest vocabulary a step takes
-    # so long that sequences and batches are shorter
-    ("small", 1000): {"rate": 6e-3},
-    ("small", 10_000): {"steps": 5000, "rate": 8e-3, "batch": 16, "tokens": 32, "heads": 2},
+    # a step takes longer, so that sequences are shorter
+    ("small", 1000): {"steps": 7000, "tokens": 48, "depth": 3},
+    ("small", 10_000): {
+        "steps": 5000,
+        "rate": 8e-3,
+        "batch": 16,
+        "tokens": 32,
+        "heads": 2,
+        "depth": 3,
+    },
 }
 _WELL_BELOW = 0.8
 

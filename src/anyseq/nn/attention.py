@@ -159,8 +159,10 @@ class Attention(nn.Module):
         values = position.open_values(v) if position.opens else v
         full = (x.shape[0], self.heads, x.shape[1], k.shape[2])
         own_bias, own_gain = position.bias(q, scale, k.shape[2], first), position.gain()
-        # one gradient of all three is no use where something else has a part of it, too
-        alone = not (position.turns or position.opens or isinstance(own_bias, torch.Tensor))
+        if cache is not None or position.turns or position.opens:
+            packed = None  # q, k or v are others by now
+        elif isinstance(own_bias, torch.Tensor):
+            packed = None  # it is made of q, whose gradient would have two parts
         bias = own_bias if bias is None else _only_one("bias", bias, own_bias)
         gain = own_gain if gain is None else _only_one("gain", gain, own_gain)
         softmax = type(self.prob_map) is Softmax
@@ -182,7 +184,7 @@ class Attention(nn.Module):
             dropout_p=self.dropout if self.training else 0.0,
             q_offset=first,
             return_lse=self.sink is not None and softmax,
-            packed=packed if alone and cache is None else None,
+            packed=packed,
         )
         mixed, lse = attend(call, self.backend)
         if call.return_lse and self.sink is not None and lse is not None:
