@@ -51,6 +51,7 @@ def test_the_text_fits_a_terminal_and_the_picture_is_drawn(
     text = attention_text(figures)
     assert max(map(len, text.splitlines())) <= 80
     assert "Window(16), 16 x 64 tokens" in text
+    assert "URPE, 16 x 64 tokens" in text
     for word in ("BigBird(64, 3, 2, 3)", "HF Longformer layer", "URPE", "no compiler", "auto"):
         assert word in text
     save(bench_figure(figures), tmp_path / "bench.png")

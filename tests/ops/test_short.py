@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import pytest
 import torch
 from torch.autograd import forward_ad, gradcheck, gradgradcheck
+from torch.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts
 
 import anyseq as aq
 from anyseq.ops import room
@@ -64,19 +67,53 @@ def test_gradients_twice_where_a_bias_hides_a_row() -> None:
     close(found[0], found[1])
 
 
-def test_many_gradients_at_once() -> None:
-    """A Jacobian by torch's vectorised way, which maps over the backward pass."""
-    q, k, v = inputs(4)
+def gradients_of_gradients(x: torch.Tensor, run: Callable[[torch.Tensor], torch.Tensor]) -> Any:
+    (first,) = torch.autograd.grad(run(x).square().sum(), x, create_graph=True)
+    return first, torch.autograd.grad(first.square().sum(), x)
 
-    def run(q: torch.Tensor, backend: str) -> torch.Tensor:
-        out: torch.Tensor = aq.attention(q, k, v, gain=table(4), backend=backend)
+
+def test_inputs_made_of_one_another() -> None:
+    """Each has its own part of the gradient once, however often it is differentiated."""
+    x = random(2, 2, 5, 3).requires_grad_()
+
+    def run(x: torch.Tensor, backend: str) -> torch.Tensor:
+        bias = (x @ x.mT).sin()
+        out: torch.Tensor = aq.attention(x, x, x, bias=bias, gain=bias.cos(), backend=backend)
         return out
 
-    found, expected = (
-        torch.autograd.functional.jacobian(lambda q: run(q, backend), q, vectorize=True)  # noqa: B023
-        for backend in ("short", "reference")
-    )
-    close(found, expected)
+    for way in (gradients_of_gradients, jacobian_at_once):
+        found, expected = (way(x, partial(run, backend=name)) for name in ("short", "reference"))
+        torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-10)
+
+
+def jacobian_at_once(x: torch.Tensor, run: Callable[[torch.Tensor], torch.Tensor]) -> Any:
+    return torch.autograd.functional.jacobian(run, x.detach(), vectorize=True)
+
+
+@pytest.mark.parametrize(
+    "position", [aq.Shaw(4), aq.URPE(aq.RelativeBias()), aq.Rotary()], ids=repr
+)
+def test_layers_are_differentiated_twice(position: aq.Position) -> None:
+    x = random(8, 40, 16).requires_grad_()
+    found = []
+    for backend in ("auto", "reference"):
+        torch.manual_seed(0)
+        layer = aq.nn.Attention(
+            16, 4, position=position, tokens=40, dtype=torch.float64, backend=backend
+        )
+        found.append(gradients_of_gradients(x, layer))
+    torch.testing.assert_close(found[0], found[1], rtol=1e-9, atol=1e-9)
+
+
+def test_the_output_may_be_changed_in_place() -> None:
+    sides = given(6)
+    found = []
+    for backend in ("short", "reference"):
+        out = attend(*sides, backend=backend)
+        out += 1
+        out[:, :, 2].mul_(3.0)
+        found.append(torch.autograd.grad(out.square().sum(), sides))
+    close(found[0], found[1])
 
 
 @pytest.mark.parametrize("wanted", NAMES)
@@ -141,6 +178,36 @@ def test_memory_made_while_evaluating_serves_training() -> None:
     close(found, results(sides, "reference"))
 
 
+def test_memory_is_where_the_tensors_are() -> None:
+    sides = given(6)
+
+    def run() -> list[torch.Tensor]:
+        with torch.device("meta"):
+            attend(*sides)
+        return results(sides, "short")
+
+    with ThreadPoolExecutor(1) as pool:
+        close(pool.submit(run).result(), results(sides, "reference"))
+
+
+def test_large_heads_are_left_to_others() -> None:
+    q = torch.zeros(1, 1, 16, 1 << 20)
+    assert "working memory" in aq.attention_plan(q, q, q).refused["short"]
+
+
+def test_who_watches_operators_sees_them_all() -> None:
+    """Selective checkpointing keeps what products gave: memory used again would spoil it."""
+    sides = given(40)
+    keep = partial(create_selective_checkpoint_contexts, [torch.ops.aten.bmm.default])
+
+    def run(*sides: torch.Tensor) -> torch.Tensor:
+        assert "watches" in aq.attention_plan(*sides[:3]).refused["short"]
+        return attend(*sides, backend="auto")
+
+    out = checkpoint(run, *sides, use_reentrant=False, context_fn=keep)
+    close(torch.autograd.grad(out.square().sum(), sides), results(sides, "reference")[1:])
+
+
 def test_memory_does_not_grow_with_the_number_of_shapes() -> None:
     def run() -> tuple[int, int]:
         for n in range(1, 200):
@@ -151,7 +218,7 @@ def test_memory_does_not_grow_with_the_number_of_shapes() -> None:
     with ThreadPoolExecutor(1) as pool:  # a new thread has none yet
         shapes, size = pool.submit(run).result()
     assert shapes <= room._SHAPES
-    assert size == 2 * 199**2 + 7 * 2 * 199  # mixing and change; three sides twice, and out
+    assert size == room.numbers((1, 1, 199, 199, 2, 2))
 
 
 @pytest.mark.parametrize("padding", ["some", "a whole sequence"])

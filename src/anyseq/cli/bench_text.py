@@ -198,7 +198,9 @@ def _short(figures: dict[str, Any]) -> str:
 
 
 def _short_name(pattern: str) -> str:
-    """BigBird(block=64, window=3) -> BigBird(64, 3), without a seed."""
+    """BigBird(block=64, window=3) -> BigBird(64, 3), without a seed; a plain name as it is."""
+    if "(" not in pattern:
+        return pattern
     name, _, inside = pattern[:-1].partition("(")
     values = [part.partition("=")[2] for part in inside.split(", ") if not part.startswith("seed")]
     return f"{name}({', '.join(values)})"

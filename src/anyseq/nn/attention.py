@@ -162,7 +162,7 @@ class Attention(nn.Module):
         if cache is not None or position.turns or position.opens:
             packed = None  # q, k or v are others by now
         elif isinstance(own_bias, torch.Tensor):
-            packed = None  # it is made of q, whose gradient would have two parts
+            packed = None  # it is made of q, whose gradient then comes from elsewhere, too
         bias = own_bias if bias is None else _only_one("bias", bias, own_bias)
         gain = own_gain if gain is None else _only_one("gain", gain, own_gain)
         softmax = type(self.prob_map) is Softmax

@@ -32,8 +32,8 @@ class Call(NamedTuple):
     """q (B, H, N, D), k (B, G, M, D), v (B, G, M, E), G a divisor of H, and what acts on scores.
 
     Who may look at whom: pattern; mask, bool with four axes of full size or 1; mask_mod, somebody's
-    function. Tensors as bias and gain have four such axes, too. packed: (B, N, 3, H, D), where q, k
-    and v are views of one tensor.
+    function. Tensors as bias and gain have four such axes, too. packed: (B, N, 3, H, D), if q, k
+    and v are views of one tensor; who replaces them must take it away.
     """
 
     q: torch.Tensor

@@ -32,7 +32,7 @@ BACKENDS: Mapping[str, Any] = MappingProxyType(
 
 _SDPA_MASKED, _TILES = 5.5, 6.5
 _TILES_RUN = 300_000.0  # ns for a run of tiles of one head, however small
-_FEW = 1 << 16  # scores of a head: too few for a choice to matter
+_FEW = 1 << 16  # scores of a head: too few for tiles
 _KEPT = 1 << 24  # scores of the formula that may be kept for the backward pass
 _STEP = 1 << 15  # scores from which on "short" is quicker than what else there is
 _STEP_KEYS = 16  # and keys: its softmax takes shorter rows one by one

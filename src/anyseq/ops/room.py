@@ -20,7 +20,7 @@ class Room:
     is also for its gradient; mixing and change, of the size of the scores. Then views of them:
 
     flat: the shape of scores. mixing, change: with four axes, and mixing_flat, change_flat.
-    q_by_head, k_by_head, v_by_head, out_by_head: (B, H, rows, columns).
+    q_by_head, k_by_head, v_by_head: (B, H, rows, columns).
     out_by_token: (B, N, H, E). packed: q, k and v in one, (B, N, 3, H, D), if their sizes agree.
     """
 
@@ -36,8 +36,8 @@ class Room:
         self.change_flat = scratch.take("change", *self.flat)
         self.mixing, self.change = self._by_head(self.mixing_flat), self._by_head(self.change_flat)
         self.q_by_head, self.k_by_head = self._by_head(self.q), self._by_head(self.k)
-        self.v_by_head, self.out_by_head = self._by_head(self.v), self._by_head(self.out)
-        self.out_by_token = self.out_by_head.transpose(1, 2)
+        self.v_by_head = self._by_head(self.v)
+        self.out_by_token = self._by_head(self.out).transpose(1, 2)
         if self._shapes[0] == self._shapes[1] == self._shapes[2]:
             self.packed = self._packed("sides", scratch)
             self._packed_gradients = self._packed("gradients", scratch)
@@ -64,7 +64,8 @@ class Room:
 
 
 class _Rooms(local):
-    """Those of this thread: a call uses its room until it returns, and leaves nothing there."""
+    """Those of this thread: a call uses its room until it returns, and nobody needs what it leaves
+    there."""
 
     def __init__(self) -> None:
         self.scratch: dict[torch.dtype, Scratch] = {}
@@ -74,12 +75,19 @@ class _Rooms(local):
 _rooms = _Rooms()
 
 
+def numbers(sizes: Sizes) -> int:
+    """How many a room for these sizes holds."""
+    batch, heads, queries, keys, size, value_size = sizes
+    sides = queries * size + keys * size + keys * value_size
+    return batch * heads * (2 * queries * keys + 2 * sides + queries * value_size)
+
+
 def room(sizes: Sizes, dtype: torch.dtype) -> Room:
     """The room for these sizes."""
     found = _rooms.known.get((sizes, dtype))
     if found is None:
         if dtype not in _rooms.scratch:
-            _rooms.scratch[dtype] = Scratch(torch.empty(0, dtype=dtype))
+            _rooms.scratch[dtype] = Scratch(torch.empty(0, dtype=dtype, device="cpu"))
         scratch = _rooms.scratch[dtype]
         held = scratch.size
         found = Room(sizes, scratch)

@@ -60,6 +60,8 @@ def hidden(call: Call) -> tuple[torch.Tensor | None, torch.Tensor | None]:
     """What to add for the pattern and the masks, None if nothing is hidden, and which rows see
     nothing (they are let see all)."""
     named = call.mask is None and call.mask_mod is None and call.key_mask is None
+    if named and not call.is_causal and isinstance(call.pattern, Full | None):
+        return None, None
     named = named and (call.pattern is None or call.pattern.lasting)
     if named and not torch.compiler.is_compiling() and call.span**2 <= _KEPT:
         return _kept(

@@ -6,9 +6,9 @@ With S = q k^T·scale + bias (-inf where masked), P = softmax(S) and A = P ∘ g
     dS = P ∘ (dA ∘ gain - Σ_j dA ∘ gain ∘ P),   dbias = dS,   dq = dS k·scale,   dk = dS^T q·scale.
 
 Separate operators ask the system for fresh memory for each of these, which takes longer than some
-of them compute. Here only P is kept for the backward pass; all else is written over what the last
-call left in this thread's `Room`. Softmax and its gradient work row by row, so they may write where
-they read.
+of them compute. Here P is kept for the backward pass, beside the inputs; all else is written over
+what the last call left in this thread's `Room`. Softmax and its gradient work row by row, so they
+may write where they read.
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 from anyseq.ops.call import Call
-from anyseq.ops.room import Room, room
+from anyseq.ops.room import Room, Sizes, numbers, room
 from anyseq.ops.sdpa import hidden
 from anyseq.probability import Softmax
 
-_MOST = 1 << 23  # scores: 32 MB that a layer keeps in float32, and twice that as working memory
+_MOST = 1 << 23  # scores: 32 MB in float32 that a layer keeps for its backward pass
+_MOST_ROOM = 1 << 25  # numbers of working memory, which a thread keeps
 _DTYPES = (torch.float32, torch.float64)
 _PLAIN = (Tensor, torch.nn.Parameter)
 
@@ -40,17 +41,22 @@ def refusal(call: Call) -> str | None:
         return "it keeps no log-sum-exp, so no return_lse"
     if call.scores > _MOST:
         return f"it keeps all weights, so at most {_MOST:,} scores, not {call.scores:,}"
+    if (size := numbers(_sizes(call.q, call.k, call.v))) > _MOST_ROOM:
+        return f"its working memory has at most {_MOST_ROOM:,} numbers, not {size:,}"
     if call.dropout_p:
         return "it has no dropout"
     if call.groups > 1:
         return "it has no heads that share keys and values"
     if call.q.device.type != "cpu" or call.q.dtype not in _DTYPES:
         return f"it computes in float32 and float64 on a CPU, not {call.q.dtype} on {call.q.device}"
-    if not all(type(side) in _PLAIN for side in (call.q, call.k, call.v)):
+    terms = [term for term in (call.bias, call.gain) if isinstance(term, Tensor)]
+    if not all(type(side) in _PLAIN for side in (call.q, call.k, call.v, *terms)):
         return "tensors of another kind want operators that they know"
     # torch has no public questions for these; torch.autograd.Function asks the first one itself
     if torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0:
         return "torch.func and dual numbers want operators that they know"
+    if torch._C._len_torch_dispatch_stack():
+        return "who watches operators is to see them all"
     if torch.is_autocast_enabled("cpu"):
         return "autocast chooses types operator by operator"
     return None
@@ -69,54 +75,60 @@ def attention(call: Call) -> tuple[Tensor, None]:
         None if term is None else call.dense(term).to(dtype) for term in (call.bias, call.gain)
     )
     sides = (call.q, call.k, call.v) if call.packed is None else (call.packed,)
-    out: Tensor = _Short.apply(call.scale, penalties, bias, gain, *sides)
+    by_token: Tensor = _Short.apply(
+        call.scale, torch.is_grad_enabled(), penalties, bias, gain, *sides
+    )
+    out = by_token.transpose(1, 2)
     return (out if empty is None else out.masked_fill(empty, 0.0)), None
 
 
 class _Short(torch.autograd.Function):
     """sides: q (B, H, N, D), k (B, H, M, D) and v (B, H, M, E), or all of them packed,
-    (B, N, 3, H, D). penalties are added to scores, as the bias is, and have no gradient."""
+    (B, N, 3, H, D). penalties are added to scores, as the bias is, and have no gradient. The output
+    is (B, N, H, E)."""
 
     @staticmethod
     def forward(
         ctx: Any,
         scale: float,
+        learns: bool,
         penalties: list[Tensor],
         bias: Tensor | None,
         gain: Tensor | None,
         *sides: Tensor,
     ) -> Tensor:
         own = _entered(sides)
-        weights = torch.empty_like(own.mixing) if any(ctx.needs_input_grad) else own.change
+        weights = torch.empty_like(own.mixing) if learns else own.change
         terms = penalties if bias is None else [bias, *penalties]
         _scores(weights, own, scale, terms)
         torch.softmax(weights, -1, out=weights)
-        if terms and own.keys and isnan(weights[..., 0].sum().item()):
+        if own.keys and isnan(weights[..., 0].sum().item()):
             # perhaps from a row that sees nothing: its weights are to be 0
             _scores(weights, own, scale, terms)
             weights = Softmax()(weights)
-        ctx.save_for_backward(weights, bias, gain, *penalties, *sides)
-        ctx.scale, ctx.sides = scale, len(sides)
+        ctx.save_for_backward(weights, bias, gain, *sides, *penalties)
+        ctx.scale = scale
         if gain is None:
             torch.bmm(weights.view(own.flat), own.v, out=own.out)
         else:
             torch.mul(weights, gain, out=own.mixing)
             torch.bmm(own.mixing_flat, own.v, out=own.out)
-        return own.out_by_token.clone(memory_format=torch.contiguous_format).transpose(1, 2)
+        return own.out_by_token.clone(memory_format=torch.contiguous_format)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         (dout,) = gradients
         weights, bias, gain, *rest = ctx.saved_tensors
-        penalties, sides = rest[: -ctx.sides], rest[-ctx.sides :]
+        count = 1 if rest[0].ndim == 5 else 3
+        sides, penalties = rest[:count], rest[count:]
         if torch.is_grad_enabled() or _is_mapped(dout):  # differentiated again, or many at once
             return _by_operators(ctx, dout, penalties, bias, gain, sides)
         own = _entered(sides)
-        own.out_by_head.copy_(dout)
+        own.out_by_token.copy_(dout)
         torch.bmm(own.out, own.v.mT, out=own.change_flat)
         dbias = dgain = None
         if gain is not None:
-            if ctx.needs_input_grad[3]:
+            if ctx.needs_input_grad[4]:
                 dgain = _summed(torch.mul(own.change, weights, out=own.mixing), gain)
             own.change.mul_(gain)
             torch.mul(weights, gain, out=own.mixing)
@@ -125,11 +137,11 @@ class _Short(torch.autograd.Function):
         torch.ops.aten._softmax_backward_data.out(
             own.change, weights, -1, weights.dtype, grad_input=own.change
         )
-        if bias is not None and ctx.needs_input_grad[2]:
+        if bias is not None and ctx.needs_input_grad[3]:
             dbias = _summed(own.change, bias)
         _scaled_product(own.change_flat, own.k, ctx.scale, own.dq)
         _scaled_product(own.change_flat.mT, own.q, ctx.scale, own.dk)
-        return None, None, dbias, dgain, *own.gradients(len(sides) == 1)
+        return None, None, None, dbias, dgain, *own.gradients(len(sides) == 1)
 
 
 def _is_mapped(gradient: Tensor) -> bool:
@@ -148,13 +160,17 @@ def _by_operators(
 ) -> tuple[Tensor | None, ...]:
     """The gradients by operators that autograd knows."""
     with torch.enable_grad():
+        # Aliases: an input may be made of another, whose gradient is to have no part of it here.
+        sides = [side.view_as(side) for side in sides]
+        bias = None if bias is None else bias.view_as(bias)
+        gain = None if gain is None else gain.view_as(gain)
         q, k, v = sides if len(sides) == 3 else sides[0].permute(2, 0, 3, 1, 4)
         scores = (q * ctx.scale) @ k.mT
         for term in penalties if bias is None else [bias, *penalties]:
             scores = scores + term
         weights = Softmax()(scores)
-        out = (weights if gain is None else weights * gain) @ v
-    inputs = [None, None, bias, gain, *sides]
+        out = ((weights if gain is None else weights * gain) @ v).transpose(1, 2)
+    inputs = [None, None, None, bias, gain, *sides]
     needs = zip(inputs, ctx.needs_input_grad, strict=True)
     wanted = [one for one, wants in needs if wants and one is not None]
     again = torch.is_grad_enabled()
@@ -170,11 +186,16 @@ def _entered(sides: tuple[Tensor, ...] | list[Tensor]) -> Room:
         own.packed.copy_(sides[0])
     else:
         q, k, v = sides
-        own = room((*q.shape[:3], k.shape[2], q.shape[3], v.shape[3]), q.dtype)
+        own = room(_sizes(q, k, v), q.dtype)
         own.q_by_head.copy_(q)
         own.k_by_head.copy_(k)
         own.v_by_head.copy_(v)
     return own
+
+
+def _sizes(q: Tensor, k: Tensor, v: Tensor) -> Sizes:
+    batch, heads, queries, size = q.shape
+    return batch, heads, queries, k.shape[2], size, v.shape[3]
 
 
 def _scores(into: Tensor, own: Room, scale: float, terms: list[Tensor]) -> None:
