@@ -21,19 +21,18 @@ _SIZES = {
     # to the left (one layer), the share of such tokens among those to the left is 1/i (another),
     # and the next fetches x_2i. With few kinds of tokens that is soon learned, unless a layer is
     # missing. A gain needs one layer for places and one to fetch.
-    "small": PositionCell("", 12_000, 32, 1e-2, warm_up=200, tokens=64, dim=32, depth=2, heads=4),
+    "small": PositionCell("", 7000, 32, 6e-3, warm_up=200, tokens=64, dim=64, depth=2, heads=4),
     "medium": PositionCell("", 6000, 32, 1e-3, warm_up=100, tokens=64, dim=128, heads=8),
     "paper": PositionCell("", 40_000, 512, 7e-5, warm_up=6_000),
 }
 _LARGER: Mapping[tuple[str, int], Mapping[str, Any]] = {
-    # steps take longer, so there are fewer of them, on shorter sequences
-    ("small", 1000): {"steps": 7000, "rate": 6e-3, "tokens": 48, "dim": 64, "depth": 3},
+    # a step takes longer, so sequences are shorter
+    ("small", 1000): {"tokens": 48, "depth": 3},
     ("small", 10_000): {
         "steps": 5000,
         "rate": 8e-3,
         "batch": 16,
         "tokens": 32,
-        "dim": 64,
         "depth": 3,
         "heads": 2,
     },
