@@ -182,13 +182,15 @@ def test_killed_between_the_last_result_and_the_list_of_results(tmp_path: Path) 
     assert not draft.exists()
 
 
-def test_two_processes_are_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("way", ["ddp", "fsdp"])
+def test_two_processes_are_one(way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Though they were stopped on the way."""
     script = Path(__file__).parent / "two_processes.py"
     launch = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
     free = ["--rdzv-backend", "c10d", "--rdzv-endpoint", "localhost:0"]
     paths = os.pathsep.join([str(Path(__file__).parents[1]), *sys.path])
     done = subprocess.run(
-        [*launch, *free, str(script), str(tmp_path / "two")],
+        [*launch, *free, str(script), str(tmp_path / "two"), way],
         env=os.environ | {"PYTHONPATH": paths, "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,

@@ -1,67 +1,45 @@
 """What each of two processes does: a script for torchrun.
 
-OUT: where `toy` is run. Then torch shards a model over the processes (accelerate does so on GPUs
-only), and its state must come out whole, and go in again.
+OUT, WAY: `toy` is run there, stopped on the way, and goes on. WAY is "ddp", every process has all
+weights, or "fsdp", each a shard of them.
 """
 
+import signal
 import sys
 from pathlib import Path
 
+import pytest
 import torch
-from torch import nn
-from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import fully_shard
+from accelerate import FullyShardedDataParallelPlugin
+from accelerate.state import AcceleratorState, PartialState
+from accelerate.utils import DistributedType
 from torch.distributed.tensor import DTensor
 
-from anyseq.base import generator
 from anyseq.experiments import EXPERIMENTS, reproduce
-from anyseq.experiments.folder import Groups
-from anyseq.experiments.state import full_state, restore
+from anyseq.experiments.engine import Engine, accelerator
+from anyseq.experiments.train import Sight
 from experiments.toys import Toy, ToyTask, first, second
 
+OUT, WAY = Path(sys.argv[1]), sys.argv[2]
+STOPPED_AT = 5
+
+if WAY == "fsdp":
+    # accelerate takes this way on GPUs only, unless it finds it here; then it shards on CPUs, too
+    accelerator()
+    PartialState._shared_state["distributed_type"] = DistributedType.FSDP
+    AcceleratorState._shared_state["fsdp_plugin"] = FullyShardedDataParallelPlugin(fsdp_version=2)
+
 EXPERIMENTS["toy"] = Toy(first(dropout=0.0), second(dropout=0.0))
-reproduce("toy", scale="tiny", seeds=1, out=Path(sys.argv[1]))
-
-Pair = tuple[nn.Module, torch.optim.Optimizer]
-
-
-def made(seed: int, *, sharded: bool) -> Pair:
-    torch.manual_seed(seed)
-    model = EXPERIMENTS["toy"].model(first())
-    if sharded:
-        fully_shard(model, mesh=init_device_mesh("cpu", (2,)))
-    return model, torch.optim.AdamW(model.parameters(), lr=0.1)
+engine = Engine(EXPERIMENTS["toy"].model(first()), ToyTask(), first(), 0)
+assert {isinstance(one, DTensor) for one in engine.model.parameters()} == {WAY == "fsdp"}
 
 
-def step(pair: Pair) -> None:
-    model, optimiser = pair
-    found = ToyTask().loss(model.eval(), ToyTask().batch(8, generator(0)))
-    (found.total / found.items).backward()
-    optimiser.step()
-    optimiser.zero_grad()
+def stop(sight: Sight) -> None:
+    if sight.step == STOPPED_AT:
+        signal.raise_signal(signal.SIGINT)
 
 
-def check_equal(one: Groups, other: Groups) -> None:
-    for group, tensors in one.items():
-        assert tensors.keys() == other[group].keys()
-        for name, tensor in tensors.items():
-            assert not isinstance(tensor, DTensor)
-            torch.testing.assert_close(tensor, other[group][name])
-
-
-shards, whole, later = made(0, sharded=True), made(0, sharded=False), made(1, sharded=True)
-step(shards)
-step(whole)
-state = full_state(*shards)
-wanted = full_state(*whole)
-if torch.distributed.get_rank() == 0:
-    check_equal(state, wanted)
-read = [wanted]  # as from a file, which all processes can read
-torch.distributed.broadcast_object_list(read)
-restore(*later, read[0])
-step(later)
-step(whole)
-state = full_state(*later)
-if torch.distributed.get_rank() == 0:
-    check_equal(state, full_state(*whole))
+with pytest.raises(KeyboardInterrupt, match="the same command goes on"):
+    reproduce("toy", scale="tiny", seeds=1, out=OUT, watch=stop)
+reproduce("toy", scale="tiny", seeds=1, out=OUT)
 torch.distributed.destroy_process_group()
