@@ -312,12 +312,14 @@ def test_seeds_of_places_differ() -> None:
     assert len(draws) == 9
 
 
+@pytest.mark.parametrize("shared", [True, False], ids=["one table", "a table for each layer"])
 @pytest.mark.parametrize("position", [RelativeBias(), URPE(RelativeBias())], ids=str)
 @pytest.mark.parametrize("pattern", [Window(2), PerHead(Window(1), Star(1))], ids=str)
-def test_the_peer_is_the_same_model(pattern: Pattern, position: Position) -> None:
+def test_the_peer_is_the_same_model(pattern: Pattern, position: Position, shared: bool) -> None:
     """In float64, with weights that all count."""
     design = Design(6, patterns=pattern, position=position)
     shape: dict[str, Any] = {"dim": 8, "depth": 2, "heads": 2, "vocab": 5, "dtype": torch.float64}
+    shape["shared_bias"] = shared
     model, peer = TokenModel(design, **shape), TorchPeer(design, **shape)
     shaken(model)
     peer.embedding.load_state_dict(model.embedding.state_dict())
@@ -325,7 +327,10 @@ def test_the_peer_is_the_same_model(pattern: Pattern, position: Position) -> Non
     for layer in range(2):
         block = model.body.get_submodule(f"blocks.{layer}")
         fill_encoder_layer(peer.layers[layer], block)
-        peer.bias[layer].data = block.get_parameter("mixer.position.table").data
+    names = [f"blocks.{layer}.mixer.position.table" for layer in range(2)]
+    tables = ["bias.position.table"] if shared else names
+    for own, name in zip(peer.bias, tables, strict=True):
+        own.data = model.body.get_parameter(name).data
     if peer.gain is not None:
         peer.gain.data = model.get_parameter("body.gain.table").data
     ids = torch.randint(5, (3, 6), generator=generator(0))

@@ -120,6 +120,40 @@ def test_urpe_shares_its_gain_or_not() -> None:
     torch.testing.assert_close(own(x), shared(x), rtol=0, atol=1e-12)
 
 
+@pytest.mark.parametrize(
+    "position",
+    [aq.RelativeBias(), aq.T5Bias(8, 16), aq.URPE(), aq.URPE(aq.T5Bias(8, 16), shared=False)],
+    ids=str,
+)
+def test_layers_share_a_bias(position: Position) -> None:
+    """The outputs are those of layers that have copies of the table each, also where a cache is
+    used, and its gradient is the sum of theirs."""
+    design = aq.Design(9, position=position)
+    shared = model(design, depth=3, vocab=7, causal=True, shared_bias=True)
+    own = model(design, depth=3, vocab=7, causal=True)
+    state = dict(shared.state_dict())
+    table = state.pop("bias.position.table")
+    copies = [name for name in own.state_dict() if name not in state]
+    own.load_state_dict(state | dict.fromkeys(copies, table))
+    ids = torch.randint(7, (2, 9))
+    found, expected = (
+        torch.autograd.grad(net(ids).square().sum(), [net.get_parameter(name) for name in names])
+        for net, names in ((shared, ["bias.position.table"]), (own, copies))
+    )
+    torch.testing.assert_close(own(ids), shared(ids), rtol=0, atol=1e-12)
+    torch.testing.assert_close(found[0], torch.stack(expected).sum(0))
+    for cache in (True, False):
+        assert torch.equal(
+            shared.generate(ids[:, :3], 6, cache=cache), own.generate(ids[:, :3], 6, cache=cache)
+        )
+
+
+@pytest.mark.parametrize("position", [aq.Absolute(), aq.ALiBi(), aq.URPE(aq.Rotary())], ids=str)
+def test_without_a_learned_bias_there_is_nothing_to_share(position: Position) -> None:
+    with pytest.raises(InvalidArgument, match=r"shared_bias=True, but .* learns no biases"):
+        model(aq.Design(5, position=position), shared_bias=True)
+
+
 def test_one_identical_token_shows_the_theorem_of_paper_c() -> None:
     x = random(1, 1, 8).expand(1, 6, 8)
     stuck = model(aq.Design(6, position=aq.RelativeBias()), norm="none")(x)

@@ -23,10 +23,10 @@ class TorchPeer(nn.Module):
     """Ids (batch, tokens) -> logits: an embedding, learned positions, a TransformerEncoderLayer for
     each layer of a design, with its mask, a layer norm, and the embedding again or `classes`.
 
-    A relative bias is learned here, too: torch takes it as a mask of numbers. A gain is learned,
-    and `distances`, Transformer-XL's scores: see `TorchLayer`. A pattern is a dense mask, one for
-    each head if they differ. dropout acts where `Transformer` has it, and in the hidden layer of
-    the feed-forward half.
+    A relative bias is learned here, too, one for each layer or, with `shared_bias`, for all: torch
+    takes it as a mask of numbers. A gain is learned, and `distances`, Transformer-XL's scores: see
+    `TorchLayer`. A pattern is a dense mask, one for each head if they differ. dropout acts where
+    `Transformer` has it, and in the hidden layer of the feed-forward half.
     """
 
     def __init__(
@@ -39,6 +39,7 @@ class TorchPeer(nn.Module):
         vocab: int,
         classes: int | None = None,
         causal: bool = False,
+        shared_bias: bool = False,
         dropout: float = 0.0,
         distances: bool = False,
         dtype: torch.dtype | None = None,
@@ -66,7 +67,7 @@ class TorchPeer(nn.Module):
         place = torch.arange(n)
         self.register_buffer("offset", place[:, None] - place + n - 1)
         base = design.position.base if isinstance(design.position, URPE) else design.position
-        tables = depth if isinstance(base, RelativeBias) else 0
+        tables = (1 if shared_bias else depth) if isinstance(base, RelativeBias) else 0
         self.bias = nn.ParameterList(
             torch.zeros(heads, 2 * n - 1, dtype=dtype) for _ in range(tables)
         )
@@ -80,10 +81,11 @@ class TorchPeer(nn.Module):
         """(batch, tokens) -> (batch, tokens, classes); key_mask as in `TokenModel`."""
         x, padding = self.embedding(ids) + self.position, None if key_mask is None else ~key_mask
         gain = None if self.gain is None else self._dense(self.gain)
+        biases = [self._dense(table) for table in self.bias]
         for index, layer in enumerate(self.layers):
             mask = getattr(self, f"hidden_{index}")
-            if self.bias:
-                bias = self._dense(self.bias[index])
+            if biases:
+                bias = biases[index % len(biases)]
                 mask = bias if mask is None else bias.masked_fill(mask, -torch.inf)
             x = layer(x, mask, gain, padding)
         x = self.norm(x)

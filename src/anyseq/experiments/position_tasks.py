@@ -14,14 +14,15 @@ from anyseq.experiments.data import Data
 from anyseq.experiments.experiment import TINY, Batch, Cell, Experiment, Judgement, Metric
 from anyseq.experiments.peer import TorchPeer
 from anyseq.experiments.table import Table
-from anyseq.experiments.tokens import POSITIONS, SOLVED, DrawnTask, TokenModel
+from anyseq.experiments.tokens import LEARN_BIASES, POSITIONS, SOLVED, DrawnTask, TokenModel
 
 ACCURACY = Metric("accuracy", higher_is_better=True)
 
 
 @dataclass(frozen=True)
 class PositionCell(Cell):
-    """position: a key of `POSITIONS`; dtype: of the weights."""
+    """position: a key of `POSITIONS`; shared_bias: all layers learn one table of biases, as in the
+    paper's models, not one each; dtype: of the weights."""
 
     position: str = "none"
     vocab: int = 10
@@ -29,6 +30,7 @@ class PositionCell(Cell):
     dim: int = 768
     depth: int = 3
     heads: int = 12
+    shared_bias: bool = True
     dtype: str = "float32"
 
 
@@ -90,8 +92,13 @@ def _design(cell: PositionCell) -> Design:
 
 
 def _shape(cell: PositionCell) -> dict[str, Any]:
-    dtype = getattr(torch, cell.dtype)
-    return {"dim": cell.dim, "depth": cell.depth, "heads": cell.heads, "dtype": dtype}
+    return {
+        "dim": cell.dim,
+        "depth": cell.depth,
+        "heads": cell.heads,
+        "dtype": getattr(torch, cell.dtype),
+        "shared_bias": cell.shared_bias and cell.position in LEARN_BIASES,
+    }
 
 
 def judged(table: Table, *, solved: Sequence[str], failed: Mapping[str, float]) -> Judgement:

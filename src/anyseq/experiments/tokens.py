@@ -26,6 +26,9 @@ POSITIONS: Mapping[str, Position] = {
 }
 """The settings of paper C's experiments."""
 
+LEARN_BIASES = ("rpe", "urpe")
+"""Those with a table of relative biases."""
+
 SOLVED = 0.99
 """The accuracy from which on a task counts as solved."""
 

@@ -13,7 +13,12 @@ from anyseq.base import at_least_one, one_of
 from anyseq.design import Design
 from anyseq.errors import InvalidArgument
 from anyseq.nn.attention import Attention
-from anyseq.nn.attention_position import Gain, inside_attention
+from anyseq.nn.attention_position import (
+    Gain,
+    SharedBias,
+    inside_attention,
+    without_learned_bias,
+)
 from anyseq.nn.block import Block
 from anyseq.nn.cache import Cache
 from anyseq.nn.feedforward import FeedForward
@@ -39,6 +44,8 @@ class Transformer(nn.Module):
     norm: "pre" is a layer norm before each half of a block, "none" the papers' block.
     hidden: the size of the hidden layer, 4 dim unless given.
     causal: token i sees tokens 0, ..., i at most, whatever the patterns.
+    shared_bias: all layers learn one table of biases, as T5's do and those of URPE's published
+        experiments, instead of one each; for RelativeBias and T5Bias, under URPE or not.
     dropout: on attention weights and on what each half of a block adds.
     """
 
@@ -56,6 +63,7 @@ class Transformer(nn.Module):
         head_dim: int | None = None,
         kv_heads: int | None = None,
         causal: bool = False,
+        shared_bias: bool = False,
         dropout: float = 0.0,
         backend: str = "auto",
         dtype: torch.dtype | None = None,
@@ -81,6 +89,10 @@ class Transformer(nn.Module):
 
         inside, shared_gain = inside_attention(design.position)
         self.gain = Gain(heads, positions, dtype=dtype, device=device) if shared_gain else None
+        self.bias = None
+        if shared_bias:
+            inside, base = without_learned_bias(inside)
+            self.bias = SharedBias(base, heads, positions, dtype=dtype, device=device)
 
         def mixer(layer: int, name: str | Mixer) -> Mixer:
             if not isinstance(name, str):
@@ -145,9 +157,11 @@ class Transformer(nn.Module):
                 key_mask = torch.cat([key_mask.new_ones(len(x), 1), key_mask], dim=1)
         if self.position is not None:
             x = self.position(x, first)
-        gain = None if self.gain is None else shared_by_layers(self.gain(), x.shape[1], first)
+        n = x.shape[1]
+        gain = None if self.gain is None else shared_by_layers(self.gain(), n, first)
+        bias = None if self.bias is None else shared_by_layers(self.bias(x, first), n, first)
         for layer, block in enumerate(self.blocks):
-            told = {"gain": gain} if isinstance(block.mixer, Attention) else {}
+            told = {"bias": bias, "gain": gain} if isinstance(block.mixer, Attention) else {}
             remembered = None if cache is None else cache.layers[layer]
             x = block(x, key_mask=key_mask, cache=remembered, **told)
         x = x[:, 1:] if begins else x

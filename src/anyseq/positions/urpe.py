@@ -16,7 +16,8 @@ class URPE(Position):
     Rows of weights need not sum to 1, so identical tokens can become different. C starts at 1:
     training starts exactly at `base`.
 
-    shared: one C for all layers, as published, or one per layer. What `base` learns is per layer.
+    shared: one C for all layers, as published, or one per layer. What `base` learns is per layer,
+    unless a Transformer is told to share it.
     """
 
     base: Position = field(default_factory=RelativeBias)
