@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import nn
-from torch.nn.functional import linear, pad
+from torch.nn.functional import linear
 from torch.nn.modules.module import _has_any_global_hook
 
 from anyseq.base import at_least_one, finite
@@ -212,38 +212,42 @@ class Attention(nn.Module):
         changed are called as they are, and a compiler has its own ways.
         """
         batch, tokens, _ = x.shape
-        sides: list[Any] = [self._modules[name] for name in ("q_proj", "k_proj", "v_proj")]
         if (
             torch.compiler.is_compiling()
             or batch * tokens < _MANY_ROWS
             or self.dim * self.heads * self.head_dim > _FEW_WEIGHTS
             or self.kv_heads != self.heads
-            or not _are_products(sides)
         ):
             return None
-        weight = torch.cat([side.weight for side in sides])
-        bias = sides[0].bias
-        if bias is not None:
-            bias = pad(bias, (0, 2 * len(bias)))
-        return linear(x, weight, bias).view(batch, tokens, 3, self.heads, self.head_dim)
+        weights = _of_products([self._modules[name] for name in ("q_proj", "k_proj", "v_proj")])
+        if weights is None:
+            return None
+        own = self.q_proj.bias
+        bias = None if own is None else torch.cat((own, own.new_zeros(2 * len(own))))
+        packed = linear(x, torch.cat(weights), bias)
+        return packed.view(batch, tokens, 3, self.heads, self.head_dim)
 
 
-def _are_products(modules: Sequence[Any]) -> bool:
-    """Whether calling each is a product of plain tensors and nothing else, but for a bias of the
-    first."""
+def _of_products(modules: Sequence[Any]) -> list[torch.Tensor] | None:
+    """The weights of modules that are products of plain tensors and nothing else, but for a bias of
+    the first; None if one of them is more."""
+    found: list[torch.Tensor] = []
     for module in modules:
         own = module.__dict__
-        if type(module) is not nn.Linear or "forward" in own:
-            return False
-        if type(module.weight) not in (nn.Parameter, torch.Tensor):
-            return False
-        if module.bias is not None and module is not modules[0]:
-            return False
-        if own["_forward_hooks"] or own["_forward_pre_hooks"]:
-            return False
-        if own["_backward_hooks"] or own["_backward_pre_hooks"]:
-            return False
-    return not _has_any_global_hook()
+        weight = own["_parameters"].get("weight")
+        if (
+            type(module) is not nn.Linear
+            or type(weight) not in (nn.Parameter, torch.Tensor)
+            or (found and own["_parameters"]["bias"] is not None)
+            or "forward" in own
+            or own["_forward_hooks"]
+            or own["_forward_pre_hooks"]
+            or own["_backward_hooks"]
+            or own["_backward_pre_hooks"]
+        ):
+            return None
+        found.append(weight)
+    return None if _has_any_global_hook() else found
 
 
 def check_dropout(dropout: object) -> float:

@@ -34,8 +34,8 @@ _SDPA_MASKED, _TILES = 5.5, 6.5
 _TILES_RUN = 300_000.0  # ns for a run of tiles of one head, however small
 _FEW = 1 << 16  # scores of a head: too few for tiles
 _KEPT = 1 << 24  # scores of the formula that may be kept for the backward pass
-_STEP = 1 << 15  # scores from which on "short" is quicker than what else there is
-_STEP_KEYS = 16  # and keys: its softmax takes shorter rows one by one
+_STEP = 1 << 15  # scores from which on "short" is quicker than torch's kernels in training
+_STEP_KEYS = 16  # and keys
 
 
 @dataclass(frozen=True)
@@ -111,18 +111,23 @@ def shared_by_layers(table: Toeplitz, queries: int, first: int) -> Term:
     keys = first + queries
     if torch.compiler.is_compiling() or queries * keys > _FEW:
         return table
-    return table.dense(queries, keys, first)
+    return table.dense(queries, keys, first)[None]
 
 
 def _pays_in_one_step(call: Call) -> bool:
-    """Without a backward pass torch's kernels are as quick, but have no gain."""
+    """Torch's kernels have no gain, and no learned bias: there "short" is quicker than operators,
+    however few the scores. Otherwise they are quicker without a backward pass, or with few."""
     if torch.compiler.is_compiling():  # a graph holds operators, and serves many lengths
         return False
-    learns = torch.is_grad_enabled() and (
-        call.q.requires_grad or call.k.requires_grad or call.v.requires_grad
-    )
-    many = call.scores >= _STEP and call.k.shape[2] >= _STEP_KEYS
-    return many and (learns or call.gain is not None)
+    if call.gain is not None:
+        return True
+    if not torch.is_grad_enabled():
+        return False
+    bias = call.bias.coefficients if isinstance(call.bias, Toeplitz) else call.bias
+    if bias is not None and bias.requires_grad:
+        return True
+    learns = call.q.requires_grad or call.k.requires_grad or call.v.requires_grad
+    return learns and call.scores >= _STEP and call.k.shape[2] >= _STEP_KEYS
 
 
 def _masked_or_gained(call: Call) -> bool:

@@ -7,8 +7,9 @@ With S = q k^T·scale + bias (-inf where masked), P = softmax(S) and A = P ∘ g
 
 Separate operators ask the system for fresh memory for each of these, which takes longer than some
 of them compute. Here P is kept for the backward pass, beside the inputs; all else is written over
-what the last call left in this thread's `Room`. Softmax and its gradient work row by row, so they
-may write where they read.
+what the last call left in this thread's `Room`. Softmax and its gradient could write where they
+read, but take up to twice as long there: where rows do not fill whole registers, what was just
+written of one row is read again with the next.
 """
 
 from __future__ import annotations
@@ -33,25 +34,26 @@ _PLAIN = (Tensor, torch.nn.Parameter)
 
 def refusal(call: Call) -> str | None:
     """Why this backend cannot do it, or None."""
+    q, k, v = call.q, call.k, call.v
     if torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None:
         return "a graph is to hold operators"
     if not call.plain_softmax:
         return "it computes softmax without score_mod and weight_mod"
     if call.return_lse:
         return "it keeps no log-sum-exp, so no return_lse"
-    if call.scores > _MOST:
-        return f"it keeps all weights, so at most {_MOST:,} scores, not {call.scores:,}"
-    if (size := numbers(_sizes(call.q, call.k, call.v))) > _MOST_ROOM:
+    if (scores := call.scores) > _MOST:
+        return f"it keeps all weights, so at most {_MOST:,} scores, not {scores:,}"
+    if (size := numbers(_sizes(q, k, v))) > _MOST_ROOM:
         return f"its working memory has at most {_MOST_ROOM:,} numbers, not {size:,}"
     if call.dropout_p:
         return "it has no dropout"
     if call.groups > 1:
         return "it has no heads that share keys and values"
-    if call.q.device.type != "cpu" or call.q.dtype not in _DTYPES:
-        return f"it computes in float32 and float64 on a CPU, not {call.q.dtype} on {call.q.device}"
-    terms = [term for term in (call.bias, call.gain) if isinstance(term, Tensor)]
-    if not all(type(side) in _PLAIN for side in (call.q, call.k, call.v, *terms)):
-        return "tensors of another kind want operators that they know"
+    if not q.is_cpu or q.dtype not in _DTYPES:
+        return f"it computes in float32 and float64 on a CPU, not {q.dtype} on {q.device}"
+    for side in (q, k, v, call.bias, call.gain):
+        if isinstance(side, Tensor) and type(side) not in _PLAIN:
+            return "tensors of another kind want operators that they know"
     # torch has no public questions for these; torch.autograd.Function asks the first one itself
     if torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0:
         return "torch.func and dual numbers want operators that they know"
@@ -65,14 +67,17 @@ def refusal(call: Call) -> str | None:
 def attention(call: Call) -> tuple[Tensor, None]:
     """(out (B, H, N, E), None)."""
     penalties, dtype = [], call.q.dtype
-    penalty, empty = hidden(call._replace(key_mask=None))
+    penalty, empty = hidden(call if call.key_mask is None else call._replace(key_mask=None))
     if penalty is not None:
         penalties.append(penalty)
     if call.key_mask is not None:
         keys = torch.zeros_like(call.key_mask, dtype=dtype).masked_fill_(~call.key_mask, -torch.inf)
         penalties.append(keys[:, None, None, :])
     bias, gain = (
-        None if term is None else call.dense(term).to(dtype) for term in (call.bias, call.gain)
+        term
+        if term is None or (isinstance(term, Tensor) and term.dtype == dtype)
+        else call.dense(term).to(dtype)
+        for term in (call.bias, call.gain)
     )
     sides = (call.q, call.k, call.v) if call.packed is None else (call.packed,)
     by_token: Tensor = _Short.apply(
@@ -98,14 +103,14 @@ class _Short(torch.autograd.Function):
         *sides: Tensor,
     ) -> Tensor:
         own = _entered(sides)
-        weights = torch.empty_like(own.mixing) if learns else own.change
-        terms = penalties if bias is None else [bias, *penalties]
-        _scores(weights, own, scale, terms)
-        torch.softmax(weights, -1, out=weights)
+        weights = torch.empty_like(own.mixing) if learns else own.mixing
+        _scaled_product(own.q, own.k.mT, scale, own.change_flat)
+        for term in penalties if bias is None else [bias, *penalties]:
+            own.change.add_(term)
+        torch.softmax(own.change, -1, out=weights)
         if own.keys and isnan(weights[..., 0].sum().item()):
             # perhaps from a row that sees nothing: its weights are to be 0
-            _scores(weights, own, scale, terms)
-            weights = Softmax()(weights)
+            weights = Softmax()(own.change)
         ctx.save_for_backward(weights, bias, gain, *sides, *penalties)
         ctx.scale = scale
         if gain is None:
@@ -129,18 +134,20 @@ class _Short(torch.autograd.Function):
         dbias = dgain = None
         if gain is not None:
             if ctx.needs_input_grad[4]:
-                dgain = _summed(torch.mul(own.change, weights, out=own.mixing), gain)
+                products = torch.mul(own.change, weights, out=_room_for(gain, own))
+                dgain = products.sum_to_size(gain.shape)
             own.change.mul_(gain)
             torch.mul(weights, gain, out=own.mixing)
         mixing = weights.view(own.flat) if gain is None else own.mixing_flat
         torch.bmm(mixing.mT, own.out, out=own.dv)
-        torch.ops.aten._softmax_backward_data.out(
-            own.change, weights, -1, weights.dtype, grad_input=own.change
-        )
-        if bias is not None and ctx.needs_input_grad[3]:
-            dbias = _summed(own.change, bias)
-        _scaled_product(own.change_flat, own.k, ctx.scale, own.dq)
-        _scaled_product(own.change_flat.mT, own.q, ctx.scale, own.dk)
+        learns_bias = bias is not None and ctx.needs_input_grad[3]
+        dscores = _room_for(bias, own) if learns_bias else own.mixing
+        torch._softmax_backward_data(own.change, weights, -1, weights.dtype, grad_input=dscores)
+        if learns_bias:
+            dbias = dscores.sum_to_size(bias.shape)
+        flat = dscores.view(own.flat)
+        _scaled_product(flat, own.k, ctx.scale, own.dq)
+        _scaled_product(flat.mT, own.q, ctx.scale, own.dk)
         return None, None, None, dbias, dgain, *own.gradients(len(sides) == 1)
 
 
@@ -198,17 +205,12 @@ def _sizes(q: Tensor, k: Tensor, v: Tensor) -> Sizes:
     return batch, heads, queries, k.shape[2], size, v.shape[3]
 
 
-def _scores(into: Tensor, own: Room, scale: float, terms: list[Tensor]) -> None:
-    _scaled_product(own.q, own.k.mT, scale, into.view(own.flat))
-    for term in terms:
-        into.add_(term)
-
-
 def _scaled_product(left: Tensor, right: Tensor, scale: float, into: Tensor) -> None:
     # with beta = 0 what was there counts for nothing, not even NaN
     torch.baddbmm(into, left, right, beta=0, alpha=scale, out=into)
 
 
-def _summed(gradient: Tensor, term: Tensor) -> Tensor:
-    """A gradient (B, H, N, M) in the shape of a term that broadcasts to it; a copy."""
-    return gradient.clone() if term.shape == gradient.shape else gradient.sum_to_size(term.shape)
+def _room_for(term: Tensor, own: Room) -> Tensor:
+    """Where to put the gradient of a bias or gain, (B, H, N, M), before it is summed: in memory of
+    its own if it is of that shape already, since then it is given away."""
+    return torch.empty_like(own.mixing) if term.shape == own.mixing.shape else own.mixing
