@@ -18,15 +18,14 @@ _VOCABULARIES = (10, 1000, 10_000)
 _SIZES = {
     "tiny": PositionCell("", 40, 8, 3e-3, tokens=8, dim=32, heads=4, depth=2),
     # The paper's three layers, half of its tokens, and about as many steps as URPE needs.
-    "small": PositionCell("", 4500, 32, 4e-3, warm_up=200, tokens=64, dim=64, heads=4),
+    "small": PositionCell("", 3000, 32, 4e-3, warm_up=200, tokens=64, dim=64, heads=8),
     "medium": PositionCell("", 6000, 32, 1e-3, warm_up=100, tokens=64, dim=128, heads=8),
     "paper": PositionCell("", 40_000, 512, 7e-5, warm_up=6_000),
 }
 _LARGER: Mapping[tuple[str, int], Mapping[str, Any]] = {
-    # the rates with which URPE learns it in so many steps; a step takes longer, so that sequences,
-    # and with the largest vocabulary batches, are shorter
-    ("small", 1000): {"rate": 6e-3, "tokens": 48},
-    ("small", 10_000): {"steps": 5000, "rate": 8e-3, "batch": 16, "tokens": 32, "heads": 2},
+    # steps that take longer, and more of them: shorter sequences
+    ("small", 1000): {"steps": 3500, "rate": 6e-3, "tokens": 32},
+    ("small", 10_000): {"steps": 4000, "rate": 8e-3, "tokens": 16},
 }
 _WELL_BELOW = 0.8
 _OWN_TABLES = "rpe, a table for each layer"
