@@ -34,12 +34,20 @@ engine = Engine(EXPERIMENTS["toy"].model(first()), ToyTask(), first(), 0)
 assert {isinstance(one, DTensor) for one in engine.model.parameters()} == {WAY == "fsdp"}
 
 
+seen: list[int] = []
+
+
 def stop(sight: Sight) -> None:
     if sight.step == STOPPED_AT:
         signal.raise_signal(signal.SIGINT)
 
 
+def look(sight: Sight) -> None:
+    seen.append(sight.step)
+
+
 with pytest.raises(KeyboardInterrupt, match="the same command goes on"):
     reproduce("toy", scale="tiny", seeds=1, out=OUT, watch=stop)
-reproduce("toy", scale="tiny", seeds=1, out=OUT)
+reproduce("toy", scale="tiny", seeds=1, out=OUT, watch=look)
+assert seen[:1] == [STOPPED_AT + 1] * engine.is_main  # only the first process reports
 torch.distributed.destroy_process_group()

@@ -195,7 +195,7 @@ def test_large_heads_are_left_to_others() -> None:
     assert "working memory" in aq.attention_plan(q, q, q).refused["short"]
 
 
-def test_who_watches_operators_sees_them_all() -> None:
+def test_who_watches_operators_may_keep_what_they_gave() -> None:
     """Selective checkpointing keeps what products gave: memory used again would spoil it."""
     sides = given(40)
     keep = partial(create_selective_checkpoint_contexts, [torch.ops.aten.bmm.default])
@@ -206,6 +206,22 @@ def test_who_watches_operators_sees_them_all() -> None:
 
     out = checkpoint(run, *sides, use_reentrant=False, context_fn=keep)
     close(torch.autograd.grad(out.square().sum(), sides), results(sides, "reference")[1:])
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit.script`:DeprecationWarning")  # jvp's own
+def test_a_backward_pass_along_a_direction() -> None:
+    """Dual numbers that come only after the forward pass."""
+    found = []
+    for backend in ("short", "reference"):
+        sides = given(6)
+        out = attend(*sides, backend=backend)
+        backward = partial(torch.autograd.grad, out, sides, retain_graph=True)
+        one, other = random(*out.shape, seed=7), random(*out.shape, seed=8)
+        with forward_ad.dual_level():
+            duals = backward(forward_ad.make_dual(one, other))
+            along = [forward_ad.unpack_dual(dual).tangent for dual in duals]
+        found.append([*along, *torch.func.jvp(backward, (one,), (other,))[1]])
+    close(found[0], found[1])
 
 
 def test_memory_does_not_grow_with_the_number_of_shapes() -> None:

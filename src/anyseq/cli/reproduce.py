@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -94,7 +95,11 @@ def _list(json: bool) -> None:
     if json:
         say_json([dict(zip(("name", "paper", "claim"), row, strict=True)) for row in rows])
     else:
-        say("\n".join(f"{name:<24} {paper}  {claim}" for name, paper, claim in rows))
+        say("\n".join(f"{name} (paper {paper})\n{_wrapped(claim)}" for name, paper, claim in rows))
+
+
+def _wrapped(text: str) -> str:
+    return textwrap.fill(text, 80, initial_indent="    ", subsequent_indent="    ")
 
 
 def _report(folder: Path, json: bool) -> None:

@@ -160,8 +160,9 @@ class Transformer(nn.Module):
         n = x.shape[1]
         gain = None if self.gain is None else shared_by_layers(self.gain(), n, first)
         bias = None if self.bias is None else shared_by_layers(self.bias(x, first), n, first)
+        terms = {"gain": gain} if bias is None else {"bias": bias, "gain": gain}
         for layer, block in enumerate(self.blocks):
-            told = {"bias": bias, "gain": gain} if isinstance(block.mixer, Attention) else {}
+            told = terms if isinstance(block.mixer, Attention) else {}
             remembered = None if cache is None else cache.layers[layer]
             x = block(x, key_mask=key_mask, cache=remembered, **told)
         x = x[:, 1:] if begins else x

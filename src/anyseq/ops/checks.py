@@ -235,8 +235,7 @@ def check_term(
 
 def _is_whole(term: torch.Tensor, full: tuple[int, int, int, int], q: torch.Tensor) -> bool:
     """Whether it is as it should be: (B, H, N, M) or (1, H, N, M), and fits q."""
-    rows, *shape = term.shape
-    fits = shape == [*full[1:]] and rows in (1, full[0])
+    fits = term.shape == full or term.shape == (1, *full[1:])
     return fits and term.dtype == q.dtype and term.device == q.device
 
 

@@ -36,6 +36,7 @@ _FEW = 1 << 16  # scores of a head: too few for tiles
 _KEPT = 1 << 24  # scores of the formula that may be kept for the backward pass
 _STEP = 1 << 15  # scores from which on "short" is quicker than torch's kernels in training
 _STEP_KEYS = 16  # and keys
+_STEP_QUERIES = 16  # from which on it is quicker than operators without a backward pass
 
 
 @dataclass(frozen=True)
@@ -116,18 +117,22 @@ def shared_by_layers(table: Toeplitz, queries: int, first: int) -> Term:
 
 def _pays_in_one_step(call: Call) -> bool:
     """Torch's kernels have no gain, and no learned bias: there "short" is quicker than operators,
-    however few the scores. Otherwise they are quicker without a backward pass, or with few."""
+    unless a few queries ask for keys that are more with every call. Otherwise torch's are quicker
+    without a backward pass, or with few scores."""
     if torch.compiler.is_compiling():  # a graph holds operators, and serves many lengths
         return False
-    if call.gain is not None:
+    sides = [
+        term.coefficients if isinstance(term, Toeplitz) else term
+        for term in (call.q, call.k, call.v, call.bias, call.gain)
+    ]
+    *_, bias, gain = sides
+    if not torch.is_grad_enabled() or not any(
+        side is not None and side.requires_grad for side in sides
+    ):
+        return gain is not None and call.q.shape[2] >= _STEP_QUERIES
+    if gain is not None or (bias is not None and bias.requires_grad):
         return True
-    if not torch.is_grad_enabled():
-        return False
-    bias = call.bias.coefficients if isinstance(call.bias, Toeplitz) else call.bias
-    if bias is not None and bias.requires_grad:
-        return True
-    learns = call.q.requires_grad or call.k.requires_grad or call.v.requires_grad
-    return learns and call.scores >= _STEP and call.k.shape[2] >= _STEP_KEYS
+    return call.scores >= _STEP and call.k.shape[2] >= _STEP_KEYS
 
 
 def _masked_or_gained(call: Call) -> bool:

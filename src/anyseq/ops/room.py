@@ -86,12 +86,14 @@ def room(sizes: Sizes, dtype: torch.dtype) -> Room:
     """The room for these sizes."""
     found = _rooms.known.get((sizes, dtype))
     if found is None:
-        if dtype not in _rooms.scratch:
-            _rooms.scratch[dtype] = Scratch(torch.empty(0, dtype=dtype, device="cpu"))
-        scratch = _rooms.scratch[dtype]
+        scratch = _rooms.scratch.setdefault(dtype, _empty(dtype))
         held = scratch.size
         found = Room(sizes, scratch)
         if scratch.size > held or len(_rooms.known) >= _SHAPES:
             _rooms.known.clear()  # views of smaller arrays would keep these alive
         _rooms.known[sizes, dtype] = found
     return found
+
+
+def _empty(dtype: torch.dtype) -> Scratch:
+    return Scratch(torch.empty(0, dtype=dtype, device="cpu"))

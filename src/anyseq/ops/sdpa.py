@@ -105,10 +105,11 @@ def _penalty(
 ) -> tuple[torch.Tensor | None, torch.Tensor | None]:
     """0 where allowed, -inf elsewhere, None if all is; a row that sees nothing is let see all, and
     told of."""
-    looks = not torch.compiler.is_compiling()  # a graph cannot depend on what it finds
+    # graphs and torch.func cannot depend on what is found
+    looks = not (torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active())
     if looks and bool(allowed.all()):
         return None, None
     empty = ~allowed.any(-1, keepdim=True)
     penalty = torch.zeros(allowed.shape, dtype=dtype, device=allowed.device)
-    penalty.masked_fill_(~(allowed | empty), -torch.inf)
+    penalty = penalty.masked_fill(~(allowed | empty), -torch.inf)
     return penalty, None if looks and not bool(empty.any()) else empty

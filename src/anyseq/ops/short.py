@@ -58,7 +58,7 @@ def refusal(call: Call) -> str | None:
     if torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0:
         return "torch.func and dual numbers want operators that they know"
     if torch._C._len_torch_dispatch_stack():
-        return "who watches operators is to see them all"
+        return "who watches operators may keep what they write to"
     if torch.is_autocast_enabled("cpu"):
         return "autocast chooses types operator by operator"
     return None
@@ -126,7 +126,7 @@ class _Short(torch.autograd.Function):
         weights, bias, gain, *rest = ctx.saved_tensors
         count = 1 if rest[0].ndim == 5 else 3
         sides, penalties = rest[:count], rest[count:]
-        if torch.is_grad_enabled() or _is_mapped(dout):  # differentiated again, or many at once
+        if torch.is_grad_enabled() or _is_transformed(dout):  # differentiated again, or mapped
             return _by_operators(ctx, dout, penalties, bias, gain, sides)
         own = _entered(sides)
         own.out_by_token.copy_(dout)
@@ -151,10 +151,11 @@ class _Short(torch.autograd.Function):
         return None, None, None, dbias, dgain, *own.gradients(len(sides) == 1)
 
 
-def _is_mapped(gradient: Tensor) -> bool:
-    """Whether torch maps over the backward pass, by either of its ways."""
-    by = torch._C._functorch
-    return by.is_batchedtensor(gradient) or by.is_legacy_batchedtensor(gradient)
+def _is_transformed(gradient: Tensor) -> bool:
+    """Whether the backward pass is mapped, by either of torch's ways, or has dual numbers."""
+    if torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0:
+        return True
+    return torch._C._functorch.is_legacy_batchedtensor(gradient)
 
 
 def _by_operators(
@@ -165,24 +166,23 @@ def _by_operators(
     gain: Tensor | None,
     sides: list[Tensor],
 ) -> tuple[Tensor | None, ...]:
-    """The gradients by operators that autograd knows."""
-    with torch.enable_grad():
-        # Aliases: an input may be made of another, whose gradient is to have no part of it here.
-        sides = [side.view_as(side) for side in sides]
-        bias = None if bias is None else bias.view_as(bias)
-        gain = None if gain is None else gain.view_as(gain)
-        q, k, v = sides if len(sides) == 3 else sides[0].permute(2, 0, 3, 1, 4)
-        scores = (q * ctx.scale) @ k.mT
-        for term in penalties if bias is None else [bias, *penalties]:
-            scores = scores + term
-        weights = Softmax()(scores)
-        out = ((weights if gain is None else weights * gain) @ v).transpose(1, 2)
-    inputs = [None, None, None, bias, gain, *sides]
-    needs = zip(inputs, ctx.needs_input_grad, strict=True)
-    wanted = [one for one, wants in needs if wants and one is not None]
-    again = torch.is_grad_enabled()
-    found = iter(torch.autograd.grad(out, wanted, dout, create_graph=again))
-    return tuple(next(found) if wants else None for wants in ctx.needs_input_grad)
+    """The gradients by operators that torch can differentiate and map, from the inputs alone."""
+    q, k, v = sides if len(sides) == 3 else sides[0].permute(2, 0, 3, 1, 4)
+    scores = (q * ctx.scale) @ k.mT
+    for term in penalties if bias is None else [bias, *penalties]:
+        scores = scores + term
+    weights = Softmax()(scores)
+    dout = dout.transpose(1, 2)
+    dmixing = dout @ v.mT
+    dv = (weights if gain is None else weights * gain).mT @ dout
+    dweights = dmixing if gain is None else dmixing * gain
+    dscores = weights * (dweights - (dweights * weights).sum(-1, keepdim=True))
+    dsides = [dscores @ k * ctx.scale, dscores.mT @ q * ctx.scale, dv]
+    if len(sides) == 1:
+        dsides = [torch.stack([side.transpose(1, 2) for side in dsides], dim=2)]
+    dbias = None if bias is None else dscores.sum_to_size(bias.shape)
+    dgain = None if gain is None else (dmixing * weights).sum_to_size(gain.shape)
+    return None, None, None, dbias, dgain, *dsides
 
 
 def _entered(sides: tuple[Tensor, ...] | list[Tensor]) -> Room:
