@@ -125,7 +125,7 @@ CALLS: Mapping[str, Callable[[int], Given]] = {
     "bias": lambda n: given(n, bias=table(n)),
     "bias, longer, one head": lambda n: given(n, bias=table(n + 7, 1), pattern=aq.Window(4)),
     "bias and gain, one number": lambda n: given(
-        n, bias=random(), gain=random(seed=5), pattern=aq.Window(3)
+        n, bias=random(1)[0], gain=random(1, seed=5)[0], pattern=aq.Window(3)
     ),
     "gain": lambda n: given(n, gain=table(n)),
     "gain, causal": lambda n: given(n, gain=table(n + 2), is_causal=True),
