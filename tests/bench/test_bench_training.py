@@ -25,6 +25,7 @@ def test_every_setting_with_a_peer(monkeypatch: pytest.MonkeyPatch) -> None:
     assert seen == sorted(seen)
     for row in figures["training"]:
         assert row["against_torch"] == pytest.approx(row["own"] / row["torch"])
+        assert (row["against_rpe"] is None) == (row["setting"] != "urpe")
         assert 0 < row["data_share"] < 1
 
 
@@ -36,6 +37,7 @@ def test_the_text_names_who_is_slower() -> None:
             "own": own,
             "torch": 10.0,
             "against_torch": own / 10,
+            "against_rpe": own / 8 if setting == "urpe" else None,
             "data_share": 0.01,
         }
 
@@ -43,5 +45,7 @@ def test_the_text_names_who_is_slower() -> None:
     assert "Slower than torch: copying, random: 0.80." in text
     assert "0.80 to 1.50 times torch's steps" in text
     assert all(len(line) <= 80 for line in text.splitlines())
-    text = training_text({"threads": 2, "training": [row("star", 15.0)]})
+    assert "URPE" not in text
+    text = training_text({"threads": 2, "training": [row("urpe", 12.0)]})
     assert "Slower than torch: none." in text
+    assert "URPE beside torch's layers without its gain: 1.50 to 1.50" in text

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from statistics import median
 from typing import Any
 
 import torch
+from torch import nn
 
 from anyseq.base import Progress, generator, medians, silent
 from anyseq.experiments import (
@@ -27,6 +29,9 @@ def bench_training(progress: Progress = silent, scale: str = "small") -> dict[st
     torch's own parts (settings that torch has no parts for are left out), and the share that making
     its batch has in a step of ours.
 
+    torch's layers have no gain. "against_rpe", of URPE's settings, sets ours beside torch's layers
+    without it, which do less.
+
     The data is what every machine has: only its shapes matter here.
     """
     cells = [
@@ -35,7 +40,7 @@ def bench_training(progress: Progress = silent, scale: str = "small") -> dict[st
     rows = []
     for done, (experiment, cell) in enumerate(cells):
         progress("training steps", done, len(cells))
-        taken = _medians(experiment, cell)
+        taken = _medians(experiment, cell, _without_gain(experiment, cell, scale))
         if taken is None:
             continue
         rows.append(
@@ -45,6 +50,7 @@ def bench_training(progress: Progress = silent, scale: str = "small") -> dict[st
                 "own": 1 / taken["own"],
                 "torch": 1 / taken["peer"],
                 "against_torch": taken["peer"] / taken["own"],
+                "against_rpe": taken["rpe"] / taken["own"] if "rpe" in taken else None,
                 "data_share": taken["batch"] / (taken["batch"] + taken["own"]),
             }
         )
@@ -52,22 +58,37 @@ def bench_training(progress: Progress = silent, scale: str = "small") -> dict[st
     return {"threads": torch.get_num_threads(), "scale": scale, "training": rows}
 
 
-def _medians(experiment: AnyExperiment, cell: Cell) -> dict[str, float] | None:
-    """Seconds by name: "own" and "peer", the median of several models alike, in alternating rounds;
-    "batch", what it takes to make one. None if torch has no parts for it."""
+def _without_gain(experiment: AnyExperiment, cell: Cell, scale: str) -> Cell | None:
+    """RPE's cell beside one of URPE."""
+    name = cell.setting.replace("urpe", "rpe")
+    cells: dict[str, Cell] = {other.setting: other for other in experiment.grid(scale)}
+    return None if name == cell.setting else cells[name]
+
+
+def _medians(
+    experiment: AnyExperiment, cell: Cell, without_gain: Cell | None
+) -> dict[str, float] | None:
+    """Seconds by name: "own" and "peer", and "rpe", the peer without the gain, if there is one: the
+    median of several models alike, in alternating rounds; "batch", what it takes to make one. None
+    if torch has no parts for it."""
     task = experiment.task(cell, Data())
+    kinds: dict[str, Callable[[], nn.Module | None]] = {
+        "own": partial(experiment.model, cell),
+        "peer": partial(experiment.peer, cell),
+    }
+    if without_gain is not None:
+        kinds["rpe"] = partial(experiment.peer, without_gain)
     steps: dict[str, Callable[[], object]] = {}
     for copy in range(_COPIES):
-        kinds = {"own": experiment.model, "peer": experiment.peer}
         for kind in sorted(kinds, reverse=bool(copy % 2)):  # made first, lies elsewhere in memory
             with own_random_state(copy, "model"):
-                model = kinds[kind](cell)
+                model = kinds[kind]()
             if model is None:
                 return None
             steps[f"{kind} {copy}"] = training_step(model, task, cell.batch)
     steps["batch"] = lambda: task.batch(cell.batch, generator(1))
     taken = medians(steps, _ROUNDS)
     return {
-        kind: median(value for name, value in taken.items() if name.startswith(kind))
-        for kind in ("own", "peer", "batch")
+        kind: median(value for name, value in taken.items() if name.split()[0] == kind)
+        for kind in (*kinds, "batch")
     }

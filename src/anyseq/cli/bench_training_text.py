@@ -32,11 +32,17 @@ def training_text(figures: dict[str, Any]) -> str:
         for row in figures["training"]
         if row["against_torch"] < 1
     ]
+    gained = [row["against_rpe"] for row in figures["training"] if row["against_rpe"]]
     most = max(row["data_share"] for row in figures["training"])
     said = [
         f"{min(ratios):.2f} to {max(ratios):.2f} times torch's steps, the median "
         f"{median(ratios):.2f}. Making batches takes at most {most:.1%} of the time.",
         f"Slower than torch: {'; '.join(slower) or 'none'}.",
     ]
+    if gained:
+        said.append(
+            f"URPE beside torch's layers without its gain: {min(gained):.2f} to {max(gained):.2f} "
+            "times their steps."
+        )
     filled = [textwrap.fill(line, 80, subsequent_indent="  ") for line in said]
     return "\n".join([table(head, rows), "", *filled])
