@@ -33,7 +33,7 @@ _LARGER: Mapping[tuple[str, int], Mapping[str, Any]] = {
         "shared_bias": False,
     },
     ("small", 10_000): {
-        "steps": 5000,
+        "steps": 6500,
         "rate": 8e-3,
         "batch": 16,
         "tokens": 32,
