@@ -22,24 +22,12 @@ _SIZES = {
     "medium": PositionCell("", 6000, 32, 1e-3, warm_up=100, tokens=64, dim=128, heads=8),
     "paper": PositionCell("", 40_000, 512, 7e-5, warm_up=6_000),
 }
+# With as many kinds of tokens as these all of them learn more slowly, and a step takes longer: more
+# steps on shorter sequences, and a table for each layer, which helps both RPE and URPE.
+_SLOWER: Mapping[str, Any] = {"steps": 7000, "rate": 6e-3, "shared_bias": False}
 _LARGER: Mapping[tuple[str, int], Mapping[str, Any]] = {
-    # With as many kinds of tokens as these all of them learn more slowly, and a step takes longer:
-    # shorter sequences, and a table for each layer, which helps both RPE and URPE.
-    ("small", 1000): {
-        "steps": 7000,
-        "rate": 6e-3,
-        "tokens": 48,
-        "heads": 4,
-        "shared_bias": False,
-    },
-    ("small", 10_000): {
-        "steps": 6500,
-        "rate": 8e-3,
-        "batch": 16,
-        "tokens": 32,
-        "heads": 2,
-        "shared_bias": False,
-    },
+    ("small", 1000): {**_SLOWER, "tokens": 48, "heads": 4},
+    ("small", 10_000): {**_SLOWER, "tokens": 32, "batch": 16},
 }
 _WELL_BELOW = 0.8
 _OWN_TABLES = "rpe, a table for each layer"
