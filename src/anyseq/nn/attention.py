@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import nn
-from torch.nn.functional import linear
+from torch.nn.functional import linear, pad
 from torch.nn.modules.module import _has_any_global_hook
 
 from anyseq.base import at_least_one, finite
@@ -15,23 +15,23 @@ from anyseq.errors import InvalidArgument
 from anyseq.nn.attention_position import AttentionPosition, attention_position
 from anyseq.nn.cache import LayerCache
 from anyseq.nn.sinks import BesideSink
-from anyseq.ops import Call, attend, attention, check_key_mask, check_term, prepare, who
+from anyseq.ops import (
+    Call,
+    HeadWeights,
+    attend,
+    attend_layer,
+    attention,
+    check_key_mask,
+    check_term,
+    prepare,
+    who,
+)
 from anyseq.patterns import PatternLike
 from anyseq.positions import NoPosition, Place, Position, Toeplitz
 from anyseq.probability import ProbMap, Softmax, resolve_prob_map
 
 _MANY_ROWS = 64
 _FEW_WEIGHTS = 1 << 16  # of each projection
-
-
-class HeadWeights(NamedTuple):
-    """q, k, v: (heads · size, dim); q_bias: (heads · size,); o: (dim, heads · size)."""
-
-    q: torch.Tensor
-    q_bias: torch.Tensor | None
-    k: torch.Tensor
-    v: torch.Tensor
-    o: torch.Tensor
 
 
 def multi_head(
@@ -148,21 +148,22 @@ class Attention(nn.Module):
                 f"x of shape {tuple(x.shape)}: expected (batch, tokens, dim) with dim={self.dim}"
             )
         first = 0 if cache is None else cache.length
-        position = self.position
-        packed = self._packed(x)
-        q, k, v = self._projected(x) if packed is None else packed.permute(2, 0, 3, 1, 4).unbind(0)
-        if position.turns:
-            q, k = position.turn(q, first), position.turn(k, first)
-        if cache is not None:
-            k, v = cache.append(k, v)
+        position, weights = self.position, self._plain_weights(x)
         scale = self.head_dim**-0.5 if self.scale is None else self.scale
-        values = position.open_values(v) if position.opens else v
+        whole = cache is None and self.sink is None and not (position.turns or position.opens)
+        if weights is not None and whole and not position.reads:
+            # perhaps nobody needs them: the layer may be one step
+            q = k = v = values = self._like_projected(x, weights)
+        else:
+            whole = False
+            q, k, v = self._projected(x, weights)
+            if position.turns:
+                q, k = position.turn(q, first), position.turn(k, first)
+            if cache is not None:
+                k, v = cache.append(k, v)
+            values = position.open_values(v) if position.opens else v
         full = (x.shape[0], self.heads, x.shape[1], k.shape[2])
         own_bias, own_gain = position.bias(q, scale, k.shape[2], first), position.gain()
-        if cache is not None or position.turns or position.opens:
-            packed = None  # q, k or v are others by now
-        elif isinstance(own_bias, torch.Tensor):
-            packed = None  # it is made of q, whose gradient then comes from elsewhere, too
         bias = own_bias if bias is None else _only_one("bias", bias, own_bias)
         gain = own_gain if gain is None else _only_one("gain", gain, own_gain)
         softmax = type(self.prob_map) is Softmax
@@ -184,8 +185,13 @@ class Attention(nn.Module):
             dropout_p=self.dropout if self.training else 0.0,
             q_offset=first,
             return_lse=self.sink is not None and softmax,
-            packed=packed,
         )
+        if whole and weights is not None:
+            y = attend_layer(x, weights, call, self.backend)
+            if y is not None:
+                return y
+            q, k, v = self._projected(x, weights)
+            call = call._replace(q=q, k=k, v=v)
         mixed, lse = attend(call, self.backend)
         if call.return_lse and self.sink is not None and lse is not None:
             # the sum that softmax divides by becomes e^lse + e^sink
@@ -195,37 +201,49 @@ class Attention(nn.Module):
         out: torch.Tensor = self.o_proj(_join(mixed))
         return out
 
-    def _projected(self, x: torch.Tensor) -> Sequence[torch.Tensor]:
-        """Queries, keys and values, (batch, heads, tokens, size) each."""
-        return (
-            _split(self.q_proj(x), self.heads),
-            _split(self.k_proj(x), self.kv_heads),
-            _split(self.v_proj(x), self.kv_heads),
-        )
+    def _plain_weights(self, x: torch.Tensor) -> HeadWeights | None:
+        """Those of the projections, if they are products and nothing else, and small.
 
-    def _packed(self, x: torch.Tensor) -> torch.Tensor | None:
-        """The same in one tensor (batch, tokens, 3, heads, size), where that is quicker.
-
-        Small layers spend much of their time on calls, forward and backward, so theirs are made by
-        one product instead of three. Its weights are put together every time, and kept until the
-        backward pass: with many rows, and few weights, that is nothing. Modules that somebody has
-        changed are called as they are, and a compiler has its own ways.
+        Small layers spend much of their time on calls, forward and backward, so queries, keys and
+        values are made by one product instead of three. Its weights are put together every time,
+        and kept until the backward pass: with many rows, and few weights, that is nothing. Modules
+        that somebody has changed are called as they are, and compilers and torch.func have their
+        own ways.
         """
-        batch, tokens, _ = x.shape
         if (
             torch.compiler.is_compiling()
-            or batch * tokens < _MANY_ROWS
+            or torch._C._are_functorch_transforms_active()  # there is no public question
+            or x.shape[0] * x.shape[1] < _MANY_ROWS
             or self.dim * self.heads * self.head_dim > _FEW_WEIGHTS
             or self.kv_heads != self.heads
         ):
             return None
-        weights = _of_products([self._modules[name] for name in ("q_proj", "k_proj", "v_proj")])
+        projections = [self._modules[name] for name in ("q_proj", "k_proj", "v_proj", "o_proj")]
+        weights = _of_products(projections)
         if weights is None:
             return None
-        own = self.q_proj.bias
-        bias = None if own is None else torch.cat((own, own.new_zeros(2 * len(own))))
-        packed = linear(x, torch.cat(weights), bias)
-        return packed.view(batch, tokens, 3, self.heads, self.head_dim)
+        q, k, v, o = weights
+        return HeadWeights(q, self.q_proj.bias, k, v, o)
+
+    def _like_projected(self, x: torch.Tensor, weights: HeadWeights) -> torch.Tensor:
+        """No numbers, but the shape and kind of queries, keys and values."""
+        like = x.new_empty(()).expand(x.shape[0], self.heads, x.shape[1], self.head_dim)
+        learns = any(part is not None and part.requires_grad for part in (x, *weights))
+        return like.requires_grad_() if learns and torch.is_grad_enabled() else like
+
+    def _projected(self, x: torch.Tensor, weights: HeadWeights | None) -> Sequence[torch.Tensor]:
+        """Queries, keys and values, (batch, heads, tokens, size) each."""
+        if weights is None:
+            return (
+                _split(self.q_proj(x), self.heads),
+                _split(self.k_proj(x), self.kv_heads),
+                _split(self.v_proj(x), self.kv_heads),
+            )
+        own = weights.q_bias
+        bias = None if own is None else pad(own, (0, 2 * len(own)))
+        packed = linear(x, torch.cat((weights.q, weights.k, weights.v)), bias)
+        packed = packed.view(*x.shape[:2], 3, self.heads, self.head_dim)
+        return packed.permute(2, 0, 3, 1, 4).unbind(0)
 
 
 def _of_products(modules: Sequence[Any]) -> list[torch.Tensor] | None:

@@ -6,7 +6,6 @@ Learned tables are made for so many tokens; a shorter sequence uses the middle o
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import ClassVar
 
 import torch
 from torch import nn
@@ -32,11 +31,13 @@ class AttentionPosition(nn.Module):
 
     Queries have the positions first, first + 1, ..., keys 0, 1, ..., keys - 1.
     turns, opens: whether it has anything to do with queries and keys, with values; small layers
-    spend their time on calls.
+    spend their time on calls. reads: whether its bias depends on what queries hold, not only on
+    where they are; a subclass that has a bias does unless it says otherwise.
     """
 
-    turns: ClassVar[bool] = False
-    opens: ClassVar[bool] = False
+    turns: bool = False
+    opens: bool = False
+    reads: bool = False
 
     def __init_subclass__(cls) -> None:
         cls.turns = cls.turn is not AttentionPosition.turn
@@ -44,6 +45,8 @@ class AttentionPosition(nn.Module):
             AttentionPosition.open_values,
             AttentionPosition.close_values,
         )
+        if "reads" not in vars(cls):
+            cls.reads = cls.bias is not AttentionPosition.bias
 
     def turn(self, x: torch.Tensor, first: int) -> torch.Tensor:
         """Queries or keys (batch, heads, n, size) as they enter the scores."""
@@ -125,6 +128,8 @@ class _Rotary(AttentionPosition):
 
 
 class _ALiBi(AttentionPosition):
+    reads = False
+
     def __init__(self, position: ALiBi, heads: int) -> None:
         super().__init__()
         self.position, self.slopes = position, position.slopes(heads)
@@ -135,6 +140,8 @@ class _ALiBi(AttentionPosition):
 
 
 class _T5Bias(AttentionPosition):
+    reads = False
+
     def __init__(self, position: T5Bias, table: torch.Tensor) -> None:
         super().__init__()
         self.position, self.table = position, nn.Parameter(table)
@@ -144,6 +151,8 @@ class _T5Bias(AttentionPosition):
 
 
 class _RelativeBias(AttentionPosition):
+    reads = False
+
     def __init__(self, table: torch.Tensor) -> None:
         super().__init__()
         self.table = nn.Parameter(table)
@@ -188,6 +197,7 @@ class _WithGain(AttentionPosition):
     def __init__(self, base: AttentionPosition, gain: Gain) -> None:
         super().__init__()
         self.base, self.own_gain = base, gain
+        self.turns, self.opens, self.reads = base.turns, base.opens, base.reads
 
     def turn(self, x: torch.Tensor, first: int) -> torch.Tensor:
         return self.base.turn(x, first)

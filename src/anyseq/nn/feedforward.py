@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 from torch import nn
-from torch.nn.functional import linear, relu
+from torch.nn.functional import linear
 
 
 def feed_forward(
@@ -15,7 +15,10 @@ def feed_forward(
     down_bias: torch.Tensor,
 ) -> torch.Tensor:
     """ReLU(x W_up^T + b_up) W_down^T + b_down, for x (..., width)."""
-    return linear(relu(linear(x, up_weight, up_bias)), down_weight, down_bias)
+    # with all rows in one axis ReLU may write where it reads: of a product of more axes torch gives
+    # a view, whose gradient it would copy
+    hidden = linear(x.flatten(0, -2), up_weight, up_bias).relu_()
+    return linear(hidden, down_weight, down_bias).view(*x.shape[:-1], -1)
 
 
 class FeedForward(nn.Module):

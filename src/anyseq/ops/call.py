@@ -32,8 +32,7 @@ class Call(NamedTuple):
     """q (B, H, N, D), k (B, G, M, D), v (B, G, M, E), G a divisor of H, and what acts on scores.
 
     Who may look at whom: pattern; mask, bool with four axes of full size or 1; mask_mod, somebody's
-    function. Tensors as bias and gain have four such axes, too. packed: (B, N, 3, H, D), if q, k
-    and v are views of one tensor; who replaces them must take it away.
+    function. Tensors as bias and gain have four such axes, too.
     """
 
     q: torch.Tensor
@@ -53,7 +52,6 @@ class Call(NamedTuple):
     dropout_p: float
     q_offset: int
     return_lse: bool
-    packed: torch.Tensor | None = None
 
     @property
     def groups(self) -> int:

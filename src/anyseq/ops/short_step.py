@@ -1,0 +1,172 @@
+"""The arithmetic of short attention: forward and backward, in memory that is used again.
+
+With S = q k^T·scale + bias (-inf where masked), P = softmax(S) and A = P ∘ gain:
+
+    out = A v,   dv = A^T dout,   dA = dout v^T,   dgain = dA ∘ P,
+    dS = P ∘ (dA ∘ gain - Σ_j dA ∘ gain ∘ P),   dbias = dS,   dq = dS k·scale,   dk = dS^T q·scale.
+
+Separate operators ask the system for fresh memory for each of these, which takes longer than some
+of them compute. Here P is kept for the backward pass; all else of its size is written over what the
+last call left in this thread's `Room`. Softmax and its gradient could write where they read, but
+take up to twice as long there: where rows do not fill whole registers, what was just written of one
+row is read again with the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import isnan
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.autograd import forward_ad
+
+from anyseq.ops.room import Room, Sizes, room
+from anyseq.probability import Softmax
+
+
+class Sides(NamedTuple):
+    """q (B, H, N, D), k (B, H, M, D), v (B, H, M, E), or their gradients; contiguous."""
+
+    q: Tensor
+    k: Tensor
+    v: Tensor
+
+    @property
+    def sizes(self) -> Sizes:
+        """Of the room for them."""
+        return *self.q.shape[:3], self.k.shape[2], self.v.shape[3]
+
+    @property
+    def room(self) -> Room:
+        """This thread's."""
+        return room(self.sizes, self.q.dtype)
+
+    def flat(self) -> tuple[Tensor, Tensor, Tensor]:
+        """With one axis for batch and heads."""
+        return self.q.flatten(0, 1), self.k.flatten(0, 1), self.v.flatten(0, 1)
+
+
+def mix(
+    sides: Sides,
+    own: Room,
+    scale: float,
+    penalties: Sequence[Tensor],
+    bias: Tensor | None,
+    gain: Tensor | None,
+    *,
+    keep: bool,
+) -> Tensor:
+    """Leaves `out` in the room and returns P, in memory of its own if it is to be kept.
+
+    penalties: added to scores, as the bias is.
+    """
+    q, k, v = sides.flat()
+    terms = penalties if bias is None else [bias, *penalties]
+    weights = torch.empty_like(own.mixing) if keep else own.mixing
+    for at, term in enumerate(terms):
+        own.change.add_(term) if at else own.change.copy_(term)
+    _product(q, k.mT, scale, own.change_flat, added=bool(terms))
+    torch.softmax(own.change, -1, out=weights)
+    if terms and own.keys and isnan(weights[..., 0].sum().item()):
+        # perhaps from a row that sees nothing: its weights are to be 0
+        weights = Softmax()(own.change)
+    if gain is None:
+        torch.bmm(weights.view(own.flat), v, out=own.out)
+    else:
+        torch.mul(weights, gain, out=own.mixing)
+        torch.bmm(own.mixing_flat, v, out=own.out)
+    return weights
+
+
+def unmix(
+    sides: Sides,
+    dsides: Sides,
+    own: Room,
+    scale: float,
+    weights: Tensor,
+    gain: Tensor | None,
+    *,
+    learned_bias: Tensor | None,
+    learned_gain: Tensor | None,
+) -> tuple[Tensor | None, Tensor | None]:
+    """From dout in the room: fills dsides, and returns the gradients of a bias and a gain, if they
+    are learned."""
+    (q, k, v), (dq, dk, dv) = sides.flat(), dsides.flat()
+    torch.bmm(own.out, v.mT, out=own.change_flat)
+    dbias = dgain = None
+    if learned_gain is not None:
+        products = torch.mul(own.change, weights, out=_room_for(learned_gain, own))
+        dgain = products.sum_to_size(learned_gain.shape)
+    if gain is not None:
+        own.change.mul_(gain)
+        torch.mul(weights, gain, out=own.mixing)
+    mixing = weights.view(own.flat) if gain is None else own.mixing_flat
+    torch.bmm(mixing.mT, own.out, out=dv)
+    dscores = own.mixing if learned_bias is None else _room_for(learned_bias, own)
+    torch._softmax_backward_data(own.change, weights, -1, weights.dtype, grad_input=dscores)
+    if learned_bias is not None:
+        dbias = dscores.sum_to_size(learned_bias.shape)
+    flat = dscores.view(own.flat)
+    _product(flat, k, scale, dq)
+    _product(flat.mT, q, scale, dk)
+    return dbias, dgain
+
+
+class Written(NamedTuple):
+    """out (B, H, N, E) and what `unmix` gives, by operators that torch can differentiate."""
+
+    out: Tensor
+    dsides: Sides
+    dbias: Tensor | None
+    dgain: Tensor | None
+
+
+def written_out(
+    sides: Sides,
+    dout: Tensor,
+    scale: float,
+    penalties: Sequence[Tensor],
+    bias: Tensor | None,
+    gain: Tensor | None,
+) -> Written:
+    """The formulas above, from the inputs alone. penalties: added to scores, as the bias is."""
+    q, k, v = sides
+    scores = (q * scale) @ k.mT
+    for term in penalties if bias is None else [bias, *penalties]:
+        scores = scores + term
+    weights = Softmax()(scores)
+    mixing = weights if gain is None else weights * gain
+    dmixing = dout @ v.mT
+    dweights = dmixing if gain is None else dmixing * gain
+    dscores = weights * (dweights - (dweights * weights).sum(-1, keepdim=True))
+    return Written(
+        mixing @ v,
+        Sides(dscores @ k * scale, dscores.mT @ q * scale, mixing.mT @ dout),
+        None if bias is None else dscores.sum_to_size(bias.shape),
+        None if gain is None else (dmixing * weights).sum_to_size(gain.shape),
+    )
+
+
+def is_followed(gradient: Tensor) -> bool:
+    """Whether a backward pass is differentiated again, mapped by either of torch's ways, or has
+    dual numbers: then it is to be `written_out`."""
+    if torch.is_grad_enabled() or forward_ad._current_level >= 0:
+        return True
+    # torch has no public questions for these
+    if torch._C._are_functorch_transforms_active():
+        return True
+    return torch._C._functorch.is_legacy_batchedtensor(gradient)
+
+
+def _product(left: Tensor, right: Tensor, scale: float, into: Tensor, added: bool = False) -> None:
+    """into = left right·scale, plus what is there if `added`."""
+    # with beta = 0 what was there counts for nothing, not even NaN
+    torch.baddbmm(into, left, right, beta=int(added), alpha=scale, out=into)
+
+
+def _room_for(term: Tensor, own: Room) -> Tensor:
+    """Where to put the gradient of a bias or gain, (B, H, N, M), before it is summed: in memory of
+    its own if it is of that shape already, since then it is given away."""
+    return torch.empty_like(own.mixing) if term.shape == own.mixing.shape else own.mixing

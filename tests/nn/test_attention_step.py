@@ -1,0 +1,190 @@
+"""Attention layers as one step of autograd, against the same layer by the formula."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import anyseq as aq
+from ops.cases import coin, random
+
+POSITIONS = (
+    aq.NoPosition(),
+    aq.RelativeBias(),
+    aq.T5Bias(),
+    aq.ALiBi(),
+    aq.URPE(aq.RelativeBias()),
+    aq.URPE(aq.NoPosition()),
+)
+PATTERNS = (None, aq.Window(3), ~aq.Causal(), aq.PerHead(aq.Window(2), aq.Blocks(5)))
+
+
+def layers(dim: int, heads: int, **arguments: Any) -> tuple[aq.nn.Attention, aq.nn.Attention]:
+    """Two alike, with random numbers everywhere: one that may choose, one by the formula."""
+    torch.manual_seed(0)
+    everything: dict[str, Any] = {"tokens": 40, "dtype": torch.float64, **arguments}
+    own = aq.nn.Attention(dim, heads, **everything)
+    plain = aq.nn.Attention(dim, heads, **everything, backend="reference")
+    for at, weight in enumerate(own.parameters()):
+        weight.data = 0.5 * random(*weight.shape, seed=at)
+    plain.load_state_dict(own.state_dict())
+    return own, plain
+
+
+def results(layer: aq.nn.Attention, x: torch.Tensor, **told: Any) -> list[torch.Tensor]:
+    """The output, and all gradients of a function of it."""
+    x = x.clone().requires_grad_()
+    out = layer(x, **told)
+    wanted = [x, *layer.parameters(), *(one for one in told.values() if one.requires_grad)]
+    return [out.detach(), *torch.autograd.grad(out.square().sum(), wanted)]
+
+
+def is_one_step(out: torch.Tensor) -> bool:
+    return out.grad_fn is not None and out.grad_fn.name() == "_LayerBackward"
+
+
+def close(found: Any, expected: Any) -> None:
+    torch.testing.assert_close(found, expected, rtol=1e-11, atol=1e-11)
+
+
+@pytest.mark.parametrize("position", POSITIONS, ids=repr)
+@pytest.mark.parametrize("pattern", PATTERNS, ids=str)
+def test_a_layer_is_one_step_and_computes_the_formula(
+    pattern: aq.Pattern | None, position: aq.Position
+) -> None:
+    """~Causal has a row that sees nothing."""
+    own, plain = layers(12, 4, pattern=pattern, position=position)
+    x = random(16, 40, 12)
+    assert is_one_step(own(x))
+    close(results(own, x), results(plain, x))
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    batch=st.integers(1, 6),
+    tokens=st.integers(1, 24),
+    heads=st.integers(1, 3),
+    head_dim=st.integers(1, 5),
+    causal=st.booleans(),
+    query_bias=st.booleans(),
+    masked=st.booleans(),
+    per_row=st.booleans(),
+)
+def test_any_sizes(
+    batch: int,
+    tokens: int,
+    heads: int,
+    head_dim: int,
+    causal: bool,
+    query_bias: bool,
+    masked: bool,
+    per_row: bool,
+) -> None:
+    own, plain = layers(7, heads, head_dim=head_dim, causal=causal, query_bias=query_bias)
+    x, shape = random(batch, tokens, 7), (batch if per_row else 1, heads, tokens, tokens)
+    told = {"bias": random(*shape, seed=1), "gain": random(*shape, seed=2)}
+    told = {name: term.requires_grad_() for name, term in told.items()}
+    if masked:
+        told["key_mask"] = coin(batch, tokens)
+    assert is_one_step(own(x, **told)) is (batch * tokens >= 64)
+    close(results(own, x, **told), results(plain, x, **told))
+
+
+@pytest.mark.parametrize("frozen", ["x", "q_proj.weight", "q_proj.bias", "v_proj.weight", "all"])
+def test_what_needs_no_gradient_has_none(frozen: str) -> None:
+    own, plain = layers(8, 2, position=aq.URPE(aq.RelativeBias()))
+    for layer in (own, plain):
+        for name, weight in layer.named_parameters():
+            weight.requires_grad_(name != frozen and (frozen != "all" or "table" in name))
+    found = []
+    for layer in (own, plain):
+        x = random(4, 40, 8).requires_grad_(frozen not in ("x", "all"))
+        out = layer(x)
+        out.square().sum().backward()
+        found.append([out.detach(), x.grad, *(weight.grad for weight in layer.parameters())])
+    assert sum(one is None for one in found[0]) == sum(one is None for one in found[1]) > 0
+    for one, other in zip(*found, strict=True):
+        if one is not None:
+            close(one, other)
+
+
+def test_numerical_gradients_of_both_orders() -> None:
+    own, _ = layers(4, 2, pattern=~aq.Causal(), tokens=13)
+    x, term = 0.3 * random(5, 13, 4), 0.3 * random(1, 2, 13, 13, seed=1)
+    names, weights = zip(*own.named_parameters(), strict=True)
+
+    def run(*given: torch.Tensor) -> torch.Tensor:
+        changed = dict(zip(names, given[2:], strict=True))
+        told = {"bias": given[1], "gain": given[1].cos()}
+        out: torch.Tensor = torch.func.functional_call(own, changed, (given[0],), told)
+        return out
+
+    sides = [x, term, *(0.5 * weight.detach() for weight in weights)]
+    sides = [side.clone().requires_grad_() for side in sides]
+    assert is_one_step(run(*sides))
+    assert torch.autograd.gradcheck(run, sides, fast_mode=True)
+    assert torch.autograd.gradgradcheck(run, sides, fast_mode=True)
+
+
+def test_gradients_of_gradients_agree_with_the_formula() -> None:
+    """x is in the bias, too: each part of its gradient counts once."""
+    own, plain = layers(8, 2)
+    found = []
+    for layer in (own, plain):
+        x = random(3, 24, 8).requires_grad_()
+        out = layer(x, bias=(x @ x.mT)[:, None].sin().expand(-1, 2, -1, -1))
+        (first,) = torch.autograd.grad(out.square().sum(), x, create_graph=True)
+        found.append([first, *torch.autograd.grad(first.square().sum(), [x, *layer.parameters()])])
+    close(found[0], found[1])
+
+
+def test_a_graph_that_is_kept_gives_the_same_gradients_again() -> None:
+    """Memory is used again; what is kept is not in it."""
+    own, _ = layers(8, 2, position=aq.URPE(aq.RelativeBias()))
+    x = random(4, 40, 8)
+    loss = own(x).square().sum()
+    first = torch.autograd.grad(loss, list(own.parameters()), retain_graph=True)
+    own(random(4, 40, 8, seed=9)).sum().backward()
+    close(torch.autograd.grad(loss, list(own.parameters())), first)
+
+
+def test_outputs_and_inputs_may_be_changed_or_strided() -> None:
+    own, plain = layers(8, 2)
+    found = []
+    for layer in (own, plain):
+        x = random(40, 4, 8).requires_grad_()
+        out = layer(x.transpose(0, 1))
+        out += 1.0
+        out[:, 2].mul_(3.0)
+        grad = torch.autograd.grad(out.transpose(0, 1).square().sum(), [x, *layer.parameters()])
+        found.append([out.detach(), *grad])
+    close(found[0], found[1])
+
+
+def test_modules_and_positions_that_do_more_are_called() -> None:
+    own, _ = layers(8, 2)
+    x, seen = random(16, 40, 8), []
+    handle = own.o_proj.register_forward_hook(lambda module, given, out: seen.append(out))
+    out = own(x)
+    assert not is_one_step(out)
+    assert len(seen) == 1
+    handle.remove()
+    assert is_one_step(own(x))
+    assert not is_one_step(layers(8, 2, position=aq.Rotary())[0](x))
+    assert not is_one_step(layers(8, 2, position=aq.Shaw(3))[0](x))
+    assert not is_one_step(layers(8, 2, sinks=True)[0](x))
+    assert not is_one_step(layers(8, 2, dropout=0.1)[0](x))
+    assert not is_one_step(layers(8, 2, prob_map="sparsemax")[0](x))
+    assert not is_one_step(layers(8, 2, kv_heads=1)[0](x))
+
+
+@pytest.mark.parametrize("chunk", [None, 2])
+def test_transforms_meet_operators_they_know(chunk: int | None) -> None:
+    own, plain = layers(8, 2, position=aq.URPE(aq.RelativeBias()))
+    x = random(3, 4, 40, 8)
+    found = [torch.func.vmap(layer, chunk_size=chunk)(x) for layer in (own, plain)]
+    close(found[0], found[1])
