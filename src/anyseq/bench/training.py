@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from statistics import median
 from typing import Any
@@ -40,7 +41,7 @@ def bench_training(progress: Progress = silent, scale: str = "small") -> dict[st
     rows = []
     for done, (experiment, cell) in enumerate(cells):
         progress("training steps", done, len(cells))
-        taken = _medians(experiment, cell, _without_gain(experiment, cell, scale))
+        taken = _medians(experiment, cell)
         if taken is None:
             continue
         rows.append(
@@ -58,16 +59,7 @@ def bench_training(progress: Progress = silent, scale: str = "small") -> dict[st
     return {"threads": torch.get_num_threads(), "scale": scale, "training": rows}
 
 
-def _without_gain(experiment: AnyExperiment, cell: Cell, scale: str) -> Cell | None:
-    """RPE's cell beside one of URPE."""
-    name = cell.setting.replace("urpe", "rpe")
-    cells: dict[str, Cell] = {other.setting: other for other in experiment.grid(scale)}
-    return None if name == cell.setting else cells[name]
-
-
-def _medians(
-    experiment: AnyExperiment, cell: Cell, without_gain: Cell | None
-) -> dict[str, float] | None:
+def _medians(experiment: AnyExperiment, cell: Cell) -> dict[str, float] | None:
     """Seconds by name: "own" and "peer", and "rpe", the peer without the gain, if there is one: the
     median of several models alike, in alternating rounds; "batch", what it takes to make one. None
     if torch has no parts for it."""
@@ -76,8 +68,8 @@ def _medians(
         "own": partial(experiment.model, cell),
         "peer": partial(experiment.peer, cell),
     }
-    if without_gain is not None:
-        kinds["rpe"] = partial(experiment.peer, without_gain)
+    if getattr(cell, "position", None) == "urpe":
+        kinds["rpe"] = partial(experiment.peer, replace(cell, position="rpe"))  # type: ignore[call-arg]
     steps: dict[str, Callable[[], object]] = {}
     for copy in range(_COPIES):
         for kind in sorted(kinds, reverse=bool(copy % 2)):  # made first, lies elsewhere in memory

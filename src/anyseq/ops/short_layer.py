@@ -116,7 +116,7 @@ def _written_out(
     penalties, bias, gain, empty = terms
 
     def split(side: Tensor) -> Tensor:
-        return side.unflatten(-1, (heads, -1)).transpose(1, 2)
+        return side.view(*side.shape[:2], heads, -1).transpose(1, 2)
 
     def join(side: Tensor) -> Tensor:
         return side.transpose(1, 2).flatten(2)
