@@ -25,7 +25,7 @@ def test_every_setting_with_a_peer(monkeypatch: pytest.MonkeyPatch) -> None:
     assert seen == sorted(seen)
     for row in figures["training"]:
         assert row["against_torch"] == pytest.approx(row["own"] / row["torch"])
-        assert (row["against_rpe"] is None) == (row["setting"] != "urpe")
+        assert (row["against_formula"] is None) == (row["setting"] != "urpe")
         assert 0 < row["data_share"] < 1
 
 
@@ -37,15 +37,19 @@ def test_the_text_names_who_is_slower() -> None:
             "own": own,
             "torch": 10.0,
             "against_torch": own / 10,
-            "against_rpe": own / 8 if setting == "urpe" else None,
+            "against_formula": own / 16 if setting == "urpe" else None,
             "data_share": 0.01,
         }
 
-    text = training_text({"threads": 2, "training": [row("star", 15.0), row("random", 8.0)]})
-    assert "Slower than torch: copying, random: 0.80." in text
-    assert "0.80 to 1.50 times torch's steps" in text
-    assert all(len(line) <= 80 for line in text.splitlines())
-    assert "URPE" not in text
-    text = training_text({"threads": 2, "training": [row("urpe", 12.0)]})
-    assert "Slower than torch: none." in text
-    assert "URPE beside torch's layers without its gain: 1.50 to 1.50" in text
+    def words(*rows: dict[str, object]) -> str:
+        text = training_text({"threads": 2, "training": list(rows)})
+        assert all(len(line) <= 80 for line in text.splitlines())
+        return " ".join(text.split())
+
+    text = words(row("star", 15.0), row("random", 8.0))
+    assert "0.80 to 1.50 times the steps of torch's layers" in text
+    assert "the median 1.15; slower: copying, random: 0.80." in text
+    assert "formula of URPE" not in text
+    text = words(row("urpe", 12.0))
+    assert "slower: none. 0.75 to 0.75 times the steps of the formula of URPE" in text
+    assert "slower: copying, urpe: 0.75." in text

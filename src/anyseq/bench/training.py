@@ -27,11 +27,11 @@ _COPIES = 6  # and so do two models alike, which lie elsewhere in memory
 
 def bench_training(progress: Progress = silent, scale: str = "small") -> dict[str, Any]:
     """Per experiment and setting the steps a second of our model and of the same one made of
-    torch's own parts (settings that torch has no parts for are left out), and the share that making
-    its batch has in a step of ours.
+    torch's own layers (settings that torch has no parts for are left out), and the share that
+    making its batch has in a step of ours.
 
-    torch's layers have no gain. "against_rpe", of URPE's settings, sets ours beside torch's layers
-    without it, which do less.
+    torch's layers have no gain: beside URPE they do without it, and "against_formula" sets ours
+    beside the same model with the gain by torch's operators.
 
     The data is what every machine has: only its shapes matter here.
     """
@@ -49,9 +49,9 @@ def bench_training(progress: Progress = silent, scale: str = "small") -> dict[st
                 "experiment": experiment.name,
                 "setting": cell.setting,
                 "own": 1 / taken["own"],
-                "torch": 1 / taken["peer"],
-                "against_torch": taken["peer"] / taken["own"],
-                "against_rpe": taken["rpe"] / taken["own"] if "rpe" in taken else None,
+                "torch": 1 / taken["torch"],
+                "against_torch": taken["torch"] / taken["own"],
+                "against_formula": taken["formula"] / taken["own"] if "formula" in taken else None,
                 "data_share": taken["batch"] / (taken["batch"] + taken["own"]),
             }
         )
@@ -60,16 +60,17 @@ def bench_training(progress: Progress = silent, scale: str = "small") -> dict[st
 
 
 def _medians(experiment: AnyExperiment, cell: Cell) -> dict[str, float] | None:
-    """Seconds by name: "own" and "peer", and "rpe", the peer without the gain, if there is one: the
-    median of several models alike, in alternating rounds; "batch", what it takes to make one. None
-    if torch has no parts for it."""
+    """Seconds by name: "own", "torch" and, with a gain, "formula": the median of several models
+    alike, in alternating rounds; "batch", what it takes to make one. None if torch has no parts for
+    it."""
     task = experiment.task(cell, Data())
     kinds: dict[str, Callable[[], nn.Module | None]] = {
         "own": partial(experiment.model, cell),
-        "peer": partial(experiment.peer, cell),
+        "torch": partial(experiment.peer, cell),
     }
     if getattr(cell, "position", None) == "urpe":
-        kinds["rpe"] = partial(experiment.peer, replace(cell, position="rpe"))  # type: ignore[call-arg]
+        without_gain = replace(cell, position="rpe")  # type: ignore[call-arg]
+        kinds |= {"formula": kinds["torch"], "torch": partial(experiment.peer, without_gain)}
     steps: dict[str, Callable[[], object]] = {}
     for copy in range(_COPIES):
         for kind in sorted(kinds, reverse=bool(copy % 2)):  # made first, lies elsewhere in memory
