@@ -79,3 +79,14 @@ def test_bad_sizes_are_named() -> None:
         aq.nn.Block(aq.nn.Attention(4), aq.nn.FeedForward(6, 8))
     with pytest.raises(InvalidArgument, match="norm='post'"):
         aq.nn.Block(norm="post")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("shape", [(3,), (0, 3), (0, 5, 3), (2, 0, 3), (2, 4, 5, 3)], ids=str)
+def test_feed_forward_takes_any_leading_axes(shape: tuple[int, ...]) -> None:
+    layer = aq.nn.FeedForward(3, 6, dtype=torch.float64)
+    x = random(*shape).requires_grad_()
+    expected = layer.down_proj(layer.up_proj(x).relu())
+    torch.testing.assert_close(layer(x), expected, rtol=0, atol=1e-15)
+    wanted = [x, *layer.parameters()]
+    found, right = (torch.autograd.grad(y.square().sum(), wanted) for y in (layer(x), expected))
+    torch.testing.assert_close(found, right, rtol=0, atol=1e-14)

@@ -17,8 +17,8 @@ def feed_forward(
     """ReLU(x W_up^T + b_up) W_down^T + b_down, for x (..., width)."""
     # with all rows in one axis ReLU may write where it reads: of a product of more axes torch gives
     # a view, whose gradient it would copy
-    hidden = linear(x.flatten(0, -2), up_weight, up_bias).relu_()
-    return linear(hidden, down_weight, down_bias).view(*x.shape[:-1], -1)
+    hidden = linear(x.reshape(-1, x.shape[-1]), up_weight, up_bias).relu_()
+    return linear(hidden, down_weight, down_bias).view(*x.shape[:-1], len(down_bias))
 
 
 class FeedForward(nn.Module):
