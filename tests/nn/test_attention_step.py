@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import anyseq as aq
+from anyseq.nn import AttentionPosition
 from ops.cases import coin, random
 
 POSITIONS = (
@@ -187,4 +188,69 @@ def test_transforms_meet_operators_they_know(chunk: int | None) -> None:
     own, plain = layers(8, 2, position=aq.URPE(aq.RelativeBias()))
     x = random(3, 4, 40, 8)
     found = [torch.func.vmap(layer, chunk_size=chunk)(x) for layer in (own, plain)]
+    close(found[0], found[1])
+
+
+@pytest.mark.parametrize("position", [aq.NoPosition(), aq.URPE(aq.RelativeBias())], ids=repr)
+def test_gradients_of_many_functions_at_once(position: aq.Position) -> None:
+    found = []
+    for layer in layers(6, 2, position=position, pattern=~aq.Causal()):
+        x = random(4, 40, 6).requires_grad_()
+        many = random(3, 4, 40, 6, seed=1)
+        out, wanted = layer(x), [x, *layer.parameters()]
+        found.append(torch.autograd.grad(out, wanted, many, is_grads_batched=True))
+    close(found[0], found[1])
+
+
+def test_a_bias_that_reads_queries_gets_them() -> None:
+    """However it came to be there."""
+
+    def bias(q: torch.Tensor, scale: float, keys: int, first: int) -> torch.Tensor:
+        return (q.sum(-1) * scale).sin()[..., None].expand(*q.shape[:3], keys)
+
+    class Reads(AttentionPosition):
+        def bias(self, q: torch.Tensor, scale: float, keys: int, first: int) -> torch.Tensor:
+            return bias(q, scale, keys, first)
+
+    own, _ = layers(8, 2, position=aq.URPE(aq.RelativeBias()))
+    told, x = layers(8, 2)[0], random(16, 40, 8)
+    q = told.q_proj(x).view(16, 40, 2, 4).transpose(1, 2)
+    expected = told(x, bias=bias(q, 0.5, 40, 0), gain=own.position.gain())
+    own.load_state_dict(told.state_dict(), strict=False)
+    own.position.base = Reads()
+    close(own(x), expected)
+    own.position.base = AttentionPosition()
+    own.position.base.bias = bias  # type: ignore[method-assign]
+    close(own(x), expected)
+
+
+def test_projections_of_other_kinds_are_called() -> None:
+    own, _ = layers(8, 2)
+    x = random(16, 40, 8).requires_grad_()
+    before = own(x)
+    assert is_one_step(before)
+    wider = torch.nn.Linear(8, 12, bias=False, dtype=torch.float64)
+    wider.weight.data[:8] = own.o_proj.weight.data
+    own.o_proj = wider
+    after = own(x)
+    assert after.shape == (16, 40, 12)
+    close(after[..., :8], before)
+    own.o_proj = torch.nn.Linear(8, 8, bias=False, dtype=torch.float32)
+    with pytest.raises(RuntimeError, match="dtype"):
+        own(x)
+
+
+def test_only_the_last_projection_learns() -> None:
+    """Queries, keys and values have no gradient then: torch's kernel is quicker."""
+    own, plain = layers(8, 2)
+    for layer in (own, plain):
+        for name, weight in layer.named_parameters():
+            weight.requires_grad_(name == "o_proj.weight")
+    x, gain = random(16, 40, 8), random(1, 2, 40, 40, seed=1)
+    assert not is_one_step(own(x))
+    found = []
+    for layer in (own, plain):
+        out = layer(x, gain=gain)
+        found.append([out, *torch.autograd.grad(out.square().sum(), [layer.o_proj.weight])])
+    assert is_one_step(own(x, gain=gain))
     close(found[0], found[1])

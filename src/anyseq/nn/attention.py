@@ -3,35 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import nn
 from torch.nn.functional import linear, pad
-from torch.nn.modules.module import _has_any_global_hook
 
 from anyseq.base import at_least_one, finite
 from anyseq.errors import InvalidArgument
 from anyseq.nn.attention_position import AttentionPosition, attention_position
 from anyseq.nn.cache import LayerCache
+from anyseq.nn.products import plain_weights
 from anyseq.nn.sinks import BesideSink
 from anyseq.ops import (
     Call,
     HeadWeights,
     attend,
-    attend_layer,
     attention,
+    attention_layer,
     check_key_mask,
     check_term,
+    chosen,
     prepare,
     who,
 )
 from anyseq.patterns import PatternLike
 from anyseq.positions import NoPosition, Place, Position, Toeplitz
 from anyseq.probability import ProbMap, Softmax, resolve_prob_map
-
-_MANY_ROWS = 64
-_FEW_WEIGHTS = 1 << 16  # of each projection
 
 
 def multi_head(
@@ -147,21 +144,34 @@ class Attention(nn.Module):
             raise InvalidArgument(
                 f"x of shape {tuple(x.shape)}: expected (batch, tokens, dim) with dim={self.dim}"
             )
-        first = 0 if cache is None else cache.length
-        position, weights = self.position, self._plain_weights(x)
-        scale = self.head_dim**-0.5 if self.scale is None else self.scale
-        whole = cache is None and self.sink is None and not (position.turns or position.opens)
-        if weights is not None and whole and not position.reads:
-            # perhaps nobody needs them: the layer may be one step
-            q = k = v = values = self._like_projected(x, weights)
+        first, position = 0 if cache is None else cache.length, self.position
+        inner = self.heads * self.head_dim
+        weights = (
+            plain_weights(self.q_proj, self.k_proj, self.v_proj, self.o_proj, x, inner)
+            if self.kv_heads == self.heads
+            else None
+        )
+        learns = torch.is_grad_enabled() and _any_learns(x, *(weights or ())[:4])
+        may_be_one_step = (
+            weights is not None
+            and (learns or gain is not None)
+            and self.backend in ("auto", "short")
+            and cache is None
+            and self.sink is None
+            and not (position.turns or position.opens or position.reads)
+        )
+        if may_be_one_step:
+            # nobody asks for their numbers, only for what they would be like
+            q = x.new_empty(()).expand(x.shape[0], self.heads, x.shape[1], self.head_dim)
+            q = k = v = values = q.requires_grad_() if learns else q
         else:
-            whole = False
             q, k, v = self._projected(x, weights)
             if position.turns:
                 q, k = position.turn(q, first), position.turn(k, first)
             if cache is not None:
                 k, v = cache.append(k, v)
             values = position.open_values(v) if position.opens else v
+        scale = self.head_dim**-0.5 if self.scale is None else self.scale
         full = (x.shape[0], self.heads, x.shape[1], k.shape[2])
         own_bias, own_gain = position.bias(q, scale, k.shape[2], first), position.gain()
         bias = own_bias if bias is None else _only_one("bias", bias, own_bias)
@@ -186,13 +196,13 @@ class Attention(nn.Module):
             q_offset=first,
             return_lse=self.sink is not None and softmax,
         )
-        if whole and weights is not None:
-            y = attend_layer(x, weights, call, self.backend)
-            if y is not None:
-                return y
+        backend = chosen(call, self.backend)
+        if may_be_one_step and weights is not None:
+            if backend == "short":
+                return attention_layer(x, weights, call)
             q, k, v = self._projected(x, weights)
             call = call._replace(q=q, k=k, v=v)
-        mixed, lse = attend(call, self.backend)
+        mixed, lse = attend(call, backend)
         if call.return_lse and self.sink is not None and lse is not None:
             # the sum that softmax divides by becomes e^lse + e^sink
             mixed = mixed * torch.sigmoid(lse - self.sink[:, None])[..., None]
@@ -200,36 +210,6 @@ class Attention(nn.Module):
             mixed = position.close_values(mixed, v.shape[3], first)
         out: torch.Tensor = self.o_proj(_join(mixed))
         return out
-
-    def _plain_weights(self, x: torch.Tensor) -> HeadWeights | None:
-        """Those of the projections, if they are products and nothing else, and small.
-
-        Small layers spend much of their time on calls, forward and backward, so queries, keys and
-        values are made by one product instead of three. Its weights are put together every time,
-        and kept until the backward pass: with many rows, and few weights, that is nothing. Modules
-        that somebody has changed are called as they are, and compilers and torch.func have their
-        own ways.
-        """
-        if (
-            torch.compiler.is_compiling()
-            or torch._C._are_functorch_transforms_active()  # there is no public question
-            or x.shape[0] * x.shape[1] < _MANY_ROWS
-            or self.dim * self.heads * self.head_dim > _FEW_WEIGHTS
-            or self.kv_heads != self.heads
-        ):
-            return None
-        projections = [self._modules[name] for name in ("q_proj", "k_proj", "v_proj", "o_proj")]
-        weights = _of_products(projections)
-        if weights is None:
-            return None
-        q, k, v, o = weights
-        return HeadWeights(q, self.q_proj.bias, k, v, o)
-
-    def _like_projected(self, x: torch.Tensor, weights: HeadWeights) -> torch.Tensor:
-        """No numbers, but the shape and kind of queries, keys and values."""
-        like = x.new_empty(()).expand(x.shape[0], self.heads, x.shape[1], self.head_dim)
-        learns = any(part is not None and part.requires_grad for part in (x, *weights))
-        return like.requires_grad_() if learns and torch.is_grad_enabled() else like
 
     def _projected(self, x: torch.Tensor, weights: HeadWeights | None) -> Sequence[torch.Tensor]:
         """Queries, keys and values, (batch, heads, tokens, size) each."""
@@ -246,26 +226,8 @@ class Attention(nn.Module):
         return packed.permute(2, 0, 3, 1, 4).unbind(0)
 
 
-def _of_products(modules: Sequence[Any]) -> list[torch.Tensor] | None:
-    """The weights of modules that are products of plain tensors and nothing else, but for a bias of
-    the first; None if one of them is more."""
-    found: list[torch.Tensor] = []
-    for module in modules:
-        own = module.__dict__
-        weight = own["_parameters"].get("weight")
-        if (
-            type(module) is not nn.Linear
-            or type(weight) not in (nn.Parameter, torch.Tensor)
-            or (found and own["_parameters"]["bias"] is not None)
-            or "forward" in own
-            or own["_forward_hooks"]
-            or own["_forward_pre_hooks"]
-            or own["_backward_hooks"]
-            or own["_backward_pre_hooks"]
-        ):
-            return None
-        found.append(weight)
-    return None if _has_any_global_hook() else found
+def _any_learns(*parts: torch.Tensor | None) -> bool:
+    return any(part is not None and part.requires_grad for part in parts)
 
 
 def check_dropout(dropout: object) -> float:

@@ -5,7 +5,9 @@ Learned tables are made for so many tokens; a shorter sequence uses the middle o
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any, TypeVar
 
 import torch
 from torch import nn
@@ -25,33 +27,46 @@ from anyseq.positions import (
     Toeplitz,
 )
 
+_Bias = TypeVar("_Bias", bound=Callable[..., Any])
+
+
+def by_offset(bias: _Bias) -> _Bias:
+    """Marks a `bias` that depends on where queries are, and not on what they hold."""
+    bias.by_offset = True  # type: ignore[attr-defined]
+    return bias
+
 
 class AttentionPosition(nn.Module):
     """What a position does in one attention layer; this base does nothing.
 
     Queries have the positions first, first + 1, ..., keys 0, 1, ..., keys - 1.
-    turns, opens: whether it has anything to do with queries and keys, with values; small layers
-    spend their time on calls. reads: whether its bias depends on what queries hold, not only on
-    where they are; a subclass that has a bias does unless it says otherwise.
     """
 
-    turns: bool = False
-    opens: bool = False
-    reads: bool = False
+    # Small layers spend their time on calls, so they ask first whether there is anything to do.
 
-    def __init_subclass__(cls) -> None:
-        cls.turns = cls.turn is not AttentionPosition.turn
-        cls.opens = (cls.open_values, cls.close_values) != (
-            AttentionPosition.open_values,
-            AttentionPosition.close_values,
+    @property
+    def turns(self) -> bool:
+        """Whether it has anything to do with queries and keys."""
+        return not _is_method(self.turn, AttentionPosition.turn)
+
+    @property
+    def opens(self) -> bool:
+        """Whether it has anything to do with values."""
+        return not (
+            _is_method(self.open_values, AttentionPosition.open_values)
+            and _is_method(self.close_values, AttentionPosition.close_values)
         )
-        if "reads" not in vars(cls):
-            cls.reads = cls.bias is not AttentionPosition.bias
+
+    @property
+    def reads(self) -> bool:
+        """Whether its bias depends on what queries hold, which must be there then."""
+        return not getattr(self.bias, "by_offset", False)
 
     def turn(self, x: torch.Tensor, first: int) -> torch.Tensor:
         """Queries or keys (batch, heads, n, size) as they enter the scores."""
         return x
 
+    @by_offset
     def bias(
         self, q: torch.Tensor, scale: float, keys: int, first: int
     ) -> torch.Tensor | Toeplitz | None:
@@ -69,6 +84,11 @@ class AttentionPosition(nn.Module):
     def close_values(self, mixed: torch.Tensor, size: int, first: int) -> torch.Tensor:
         """The output (batch, heads, n, size), from what the operator made of `open_values`."""
         return mixed
+
+
+def _is_method(bound: Any, method: Any) -> bool:
+    """Whether nobody has put another in its place."""
+    return getattr(bound, "__func__", None) is method
 
 
 class Gain(nn.Module):
@@ -128,35 +148,32 @@ class _Rotary(AttentionPosition):
 
 
 class _ALiBi(AttentionPosition):
-    reads = False
-
     def __init__(self, position: ALiBi, heads: int) -> None:
         super().__init__()
         self.position, self.slopes = position, position.slopes(heads)
 
+    @by_offset
     def bias(self, q: torch.Tensor, scale: float, keys: int, first: int) -> Toeplitz:
         distance = self.position.label(_offsets(q, keys, first)).to(q.dtype)
         return Toeplitz(-q.new_tensor(self.slopes)[:, None] * distance)
 
 
 class _T5Bias(AttentionPosition):
-    reads = False
-
     def __init__(self, position: T5Bias, table: torch.Tensor) -> None:
         super().__init__()
         self.position, self.table = position, nn.Parameter(table)
 
+    @by_offset
     def bias(self, q: torch.Tensor, scale: float, keys: int, first: int) -> Toeplitz:
         return Toeplitz(self.table[:, self.position.label(_offsets(q, keys, first))])
 
 
 class _RelativeBias(AttentionPosition):
-    reads = False
-
     def __init__(self, table: torch.Tensor) -> None:
         super().__init__()
         self.table = nn.Parameter(table)
 
+    @by_offset
     def bias(self, q: torch.Tensor, scale: float, keys: int, first: int) -> Toeplitz:
         return Toeplitz(self.table)
 
@@ -197,7 +214,18 @@ class _WithGain(AttentionPosition):
     def __init__(self, base: AttentionPosition, gain: Gain) -> None:
         super().__init__()
         self.base, self.own_gain = base, gain
-        self.turns, self.opens, self.reads = base.turns, base.opens, base.reads
+
+    @property
+    def turns(self) -> bool:
+        return self.base.turns
+
+    @property
+    def opens(self) -> bool:
+        return self.base.opens
+
+    @property
+    def reads(self) -> bool:
+        return self.base.reads
 
     def turn(self, x: torch.Tensor, first: int) -> torch.Tensor:
         return self.base.turn(x, first)

@@ -18,7 +18,7 @@ def feed_forward(
     # with all rows in one axis ReLU may write where it reads: of a product of more axes torch gives
     # a view, whose gradient it would copy
     hidden = linear(x.reshape(-1, x.shape[-1]), up_weight, up_bias).relu_()
-    return linear(hidden, down_weight, down_bias).view(*x.shape[:-1], len(down_bias))
+    return linear(hidden, down_weight, down_bias).view(*x.shape[:-1], len(down_weight))
 
 
 class FeedForward(nn.Module):

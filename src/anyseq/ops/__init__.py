@@ -1,10 +1,10 @@
 """The attention operator."""
 
-from anyseq.ops.api import attend, attend_layer, attention, attention_plan, prepare
+from anyseq.ops.api import attend, attention, attention_plan, chosen, prepare
 from anyseq.ops.call import Call, ScoreMod
 from anyseq.ops.checks import check_key_mask, check_term, who
 from anyseq.ops.choose import BACKENDS, AttentionPlan, shared_by_layers
-from anyseq.ops.short_layer import HeadWeights
+from anyseq.ops.short_layer import HeadWeights, attention_layer
 
 __all__ = [
     "BACKENDS",
@@ -13,11 +13,12 @@ __all__ = [
     "HeadWeights",
     "ScoreMod",
     "attend",
-    "attend_layer",
     "attention",
+    "attention_layer",
     "attention_plan",
     "check_key_mask",
     "check_term",
+    "chosen",
     "prepare",
     "shared_by_layers",
     "who",

@@ -11,7 +11,6 @@ from anyseq.errors import InvalidArgument
 from anyseq.ops.call import Call, ScoreMod
 from anyseq.ops.checks import check_result, checked
 from anyseq.ops.choose import BACKENDS, AttentionPlan, choose, refusals
-from anyseq.ops.short_layer import HeadWeights, layer
 from anyseq.ops.tiles import covered_scores, keep
 from anyseq.patterns import Pattern, PatternLike, resolve
 from anyseq.positions import Toeplitz
@@ -119,23 +118,13 @@ def attention(
 def attend(call: Call, backend: str = "auto") -> tuple[torch.Tensor, torch.Tensor | None]:
     """(out, lse if it is asked for) of a call whose arguments fit together. Modules put it together
     themselves, and nobody looks for NaN: those who train look at the loss."""
-    found: tuple[torch.Tensor, torch.Tensor | None] = BACKENDS[_taken(call, backend)].attention(
-        call
-    )
+    taken = BACKENDS[chosen(call, backend)]
+    found: tuple[torch.Tensor, torch.Tensor | None] = taken.attention(call)
     return found
 
 
-def attend_layer(
-    x: torch.Tensor, weights: HeadWeights, call: Call, backend: str = "auto"
-) -> torch.Tensor | None:
-    """A whole layer from (B, N, dim) to (B, N, dim) in one step, if the call is one for "short";
-    None if it is not. Of the call's q, k and v only the shapes count, and whether they learn."""
-    if type(x) is not torch.Tensor or _taken(call, backend) != "short":
-        return None
-    return layer(x, weights, call)
-
-
-def _taken(call: Call, backend: str) -> str:
+def chosen(call: Call, backend: str) -> str:
+    """The backend of that name, or the one "auto" takes; an error if it cannot do the call."""
     name = one_of("backend", backend, ("auto", *BACKENDS))
     if name == "auto":
         name, _ = choose(call)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -11,7 +11,7 @@ from torch.autograd import forward_ad
 from anyseq.ops.call import Call
 from anyseq.ops.room import numbers
 from anyseq.ops.sdpa import hidden
-from anyseq.ops.short_step import Sides, is_followed, mix, unmix, written_out
+from anyseq.ops.short_step import Sides, Terms, is_followed, mix, unmix, written_out
 
 _MOST = 1 << 23  # scores: 32 MB in float32 that a layer keeps for its backward pass
 _MOST_ROOM = 1 << 25  # numbers of working memory, which a thread keeps
@@ -51,47 +51,33 @@ def refusal(call: Call) -> str | None:
     return None
 
 
-class Terms(NamedTuple):
-    """What acts on scores and weights: penalties, which are added to scores as the bias is, and
-    have no gradient; and empty, which rows see nothing, (B, H, N, 1) or None."""
-
-    penalties: list[Tensor]
-    bias: Tensor | None
-    gain: Tensor | None
-    empty: Tensor | None
-
-    @classmethod
-    def of(cls, call: Call) -> Terms:
-        """Those of a call, as tensors of its dtype."""
-        penalties, dtype = [], call.q.dtype
-        penalty, empty = hidden(call if call.key_mask is None else call._replace(key_mask=None))
-        if penalty is not None:
-            penalties.append(penalty)
-        if (mask := call.key_mask) is not None:
-            keys = torch.zeros_like(mask, dtype=dtype).masked_fill_(~mask, -torch.inf)
-            penalties.append(keys[:, None, None, :])
-        bias, gain = (
-            term
-            if term is None or (isinstance(term, Tensor) and term.dtype == dtype)
-            else call.dense(term).to(dtype)
-            for term in (call.bias, call.gain)
-        )
-        return cls(penalties, bias, gain, empty)
+def terms_of(call: Call) -> Terms:
+    """As tensors of the call's dtype."""
+    penalties, dtype = [], call.q.dtype
+    penalty, empty = hidden(call if call.key_mask is None else call._replace(key_mask=None))
+    if penalty is not None:
+        penalties.append(penalty)
+    if (mask := call.key_mask) is not None:
+        keys = torch.zeros_like(mask, dtype=dtype).masked_fill_(~mask, -torch.inf)
+        penalties.append(keys[:, None, None, :])
+    bias, gain = (
+        term
+        if term is None or (isinstance(term, Tensor) and term.dtype == dtype)
+        else call.dense(term).to(dtype)
+        for term in (call.bias, call.gain)
+    )
+    return Terms(penalties, empty, bias, gain)
 
 
 def attention(call: Call) -> tuple[Tensor, None]:
     """(out (B, H, N, E), None)."""
-    penalties, bias, gain, empty = Terms.of(call)
     sides = (side.contiguous() for side in (call.q, call.k, call.v))
-    by_token: Tensor = _Short.apply(
-        call.scale, torch.is_grad_enabled(), penalties, bias, gain, *sides
-    )
-    out = by_token.transpose(1, 2)
-    return (out if empty is None else out.masked_fill(empty, 0.0)), None
+    by_token: Tensor = _Short.apply(call.scale, torch.is_grad_enabled(), *terms_of(call), *sides)
+    return by_token.transpose(1, 2), None
 
 
 class _Short(torch.autograd.Function):
-    """sides: q, k and v, contiguous. The output is (B, N, H, E)."""
+    """penalties, empty, bias, gain: `Terms`; sides: `Sides`. The output is (B, N, H, E)."""
 
     @staticmethod
     def forward(
@@ -99,36 +85,34 @@ class _Short(torch.autograd.Function):
         scale: float,
         learns: bool,
         penalties: list[Tensor],
+        empty: Tensor | None,
         bias: Tensor | None,
         gain: Tensor | None,
         *sides: Tensor,
     ) -> Tensor:
         given = Sides(*sides)
-        own = given.room
-        weights = mix(given, own, scale, penalties, bias, gain, keep=learns)
-        ctx.save_for_backward(weights, bias, gain, *sides, *penalties)
+        weights = mix(given, Terms(penalties, empty, bias, gain), scale, keep=learns)
+        ctx.save_for_backward(weights, empty, bias, gain, *sides, *penalties)
         ctx.scale = scale
-        return own.out_by_token.clone(memory_format=torch.contiguous_format)
+        return given.room.out_by_token.clone(memory_format=torch.contiguous_format)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         (dout,) = gradients
-        weights, bias, gain, q, k, v, *penalties = ctx.saved_tensors
-        sides = Sides(q, k, v)
+        weights, empty, bias, gain, q, k, v, *penalties = ctx.saved_tensors
+        sides, terms = Sides(q, k, v), Terms(penalties, empty, bias, gain)
         if is_followed(dout):
-            found = written_out(sides, dout.transpose(1, 2), ctx.scale, penalties, bias, gain)
-            return None, None, None, found.dbias, found.dgain, *found.dsides
-        _, _, _, learns_bias, learns_gain, *_ = ctx.needs_input_grad
-        own, dsides = sides.room, Sides(*map(torch.empty_like, sides))
-        own.out_by_token.copy_(dout)
+            _, dsides, dbias, dgain = written_out(sides, dout.transpose(1, 2), terms, ctx.scale)
+            return None, None, None, None, dbias, dgain, *dsides
+        sides.room.out_by_token.copy_(dout)
+        dsides = Sides(*map(torch.empty_like, sides))
         dbias, dgain = unmix(
             sides,
             dsides,
-            own,
+            terms,
             ctx.scale,
             weights,
-            gain,
-            learned_bias=bias if learns_bias else None,
-            learned_gain=gain if learns_gain else None,
+            learns_bias=ctx.needs_input_grad[4],
+            learns_gain=ctx.needs_input_grad[5],
         )
-        return None, None, None, dbias, dgain, *dsides
+        return None, None, None, None, dbias, dgain, *dsides

@@ -16,8 +16,8 @@ from torch import Tensor
 from torch.nn.functional import linear
 
 from anyseq.ops.call import Call
-from anyseq.ops.short import Terms
-from anyseq.ops.short_step import Sides, is_followed, mix, unmix, written_out
+from anyseq.ops.short import terms_of
+from anyseq.ops.short_step import Sides, Terms, is_followed, mix, unmix, written_out
 
 
 class HeadWeights(NamedTuple):
@@ -30,18 +30,16 @@ class HeadWeights(NamedTuple):
     o: Tensor
 
 
-def layer(x: Tensor, weights: HeadWeights, call: Call) -> Tensor:
+def attention_layer(x: Tensor, weights: HeadWeights, call: Call) -> Tensor:
     """(B, N, dim) -> (B, N, dim). The call is one that "short" can do, with anything as q, k and v
     that has the shape and kind of the projections of x."""
-    heads = call.q.shape[1]
-    y: Tensor = _Layer.apply(
-        call.scale, heads, torch.is_grad_enabled(), *Terms.of(call), x, *weights
-    )
+    heads, learns = call.q.shape[1], torch.is_grad_enabled()
+    y: Tensor = _Layer.apply(call.scale, heads, learns, *terms_of(call), x, *weights)
     return y
 
 
 class _Layer(torch.autograd.Function):
-    """penalties, bias, gain, empty: `Terms`; weights: `HeadWeights`."""
+    """penalties, empty, bias, gain: `Terms`; weights: `HeadWeights`."""
 
     @staticmethod
     def forward(
@@ -50,9 +48,9 @@ class _Layer(torch.autograd.Function):
         heads: int,
         learns: bool,
         penalties: list[Tensor],
+        empty: Tensor | None,
         bias: Tensor | None,
         gain: Tensor | None,
-        empty: Tensor | None,
         x: Tensor,
         *weights: Any,
     ) -> Tensor:
@@ -63,82 +61,70 @@ class _Layer(torch.autograd.Function):
             projected[:, : len(given.q)].add_(given.q_bias)
         by_head = projected.view(*x.shape[:2], 3, heads, -1).permute(2, 0, 3, 1, 4).contiguous()
         sides = Sides(*by_head)
-        own = sides.room
-        shares = mix(sides, own, scale, penalties, bias, gain, keep=learns)
-        if empty is not None:
-            own.out_by_head.masked_fill_(empty, 0.0)
-        mixed = own.out_by_token.clone(memory_format=torch.contiguous_format).view(len(rows), -1)
+        shares = mix(sides, Terms(penalties, empty, bias, gain), scale, keep=learns)
+        by_token = sides.room.out_by_token.clone(memory_format=torch.contiguous_format)
+        mixed = by_token.view(len(rows), -1)
         made = (shares, by_head, mixed, joined)
-        ctx.save_for_backward(*made, bias, gain, empty, x, *given, *penalties)
+        ctx.save_for_backward(*made, empty, bias, gain, x, *given, *penalties)
         ctx.scale = scale
         return torch.mm(mixed, given.o.t()).view(x.shape)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         (dy,) = gradients
-        shares, by_head, mixed, joined, bias, gain, empty, x, *rest = ctx.saved_tensors
-        given, penalties = HeadWeights(*rest[:5]), rest[5:]
+        shares, by_head, mixed, joined, empty, bias, gain, x, *rest = ctx.saved_tensors
+        given, terms = HeadWeights(*rest[:5]), Terms(rest[5:], empty, bias, gain)
+        sides = Sides(*by_head)
         if is_followed(dy):
-            terms = Terms(penalties, bias, gain, empty)
-            return None, None, None, *_written_out(x, given, by_head.shape[2], ctx.scale, terms, dy)
-        learns_bias, learns_gain, _, learns_x, *learns = ctx.needs_input_grad[4:]
-        sides, dby_head = Sides(*by_head), torch.empty_like(by_head)
-        own, inner = sides.room, len(given.q)
-        rows, dy_rows = x.flatten(0, 1), dy.flatten(0, 1)
+            found = _written_out(x, given, sides.q.shape[1], terms, ctx.scale, dy)
+            return None, None, None, None, None, *found
+        *_, learns_bias, learns_gain, learns_x, q, q_bias, k, v, o = ctx.needs_input_grad
+        rows, dy_rows, own = x.flatten(0, 1), dy.flatten(0, 1), sides.room
+        do = torch.mm(dy_rows.t(), mixed) if o else None
+        if not any((learns_bias, learns_gain, learns_x, q, q_bias, k, v)):
+            return *(None,) * 12, do
         own.out_by_token.copy_(torch.mm(dy_rows, given.o).view(own.out_by_token.shape))
-        if empty is not None:
-            own.out_by_head.masked_fill_(empty, 0.0)
+        dby_head = torch.empty_like(by_head)
         dbias, dgain = unmix(
             sides,
             Sides(*dby_head),
-            own,
+            terms,
             ctx.scale,
             shares,
-            gain,
-            learned_bias=bias if learns_bias else None,
-            learned_gain=gain if learns_gain else None,
+            learns_bias=learns_bias,
+            learns_gain=learns_gain,
         )
         dprojected = dby_head.permute(1, 3, 0, 2, 4).reshape(len(rows), -1)
         dx = torch.mm(dprojected, joined).view(x.shape) if learns_x else None
-        dq = dk = dv = dq_bias = None
-        if learns[0] or learns[2] or learns[3]:
-            dq, dk, dv = torch.mm(dprojected.t(), rows).split(inner)
-        if learns[1]:
-            dq_bias = dprojected[:, :inner].sum(0)
-        do = torch.mm(dy_rows.t(), mixed) if learns[4] else None
-        return None, None, None, None, dbias, dgain, None, dx, dq, dq_bias, dk, dv, do
+        dq = dk = dv = None
+        if q or k or v:
+            dq, dk, dv = torch.mm(dprojected.t(), rows).split(len(given.q))
+        dq_bias = dprojected[:, : len(given.q)].sum(0) if q_bias else None
+        return None, None, None, None, None, dbias, dgain, dx, dq, dq_bias, dk, dv, do
 
 
 def _written_out(
-    x: Tensor, given: HeadWeights, heads: int, scale: float, terms: Terms, dy: Tensor
+    x: Tensor, given: HeadWeights, heads: int, terms: Terms, scale: float, dy: Tensor
 ) -> tuple[Tensor | None, ...]:
-    """The gradients of `Terms`, x and `HeadWeights` by operators that torch can differentiate."""
-    penalties, bias, gain, empty = terms
+    """The gradients of bias, gain, x and weights by operators that torch can differentiate and
+    map."""
 
     def split(side: Tensor) -> Tensor:
         return side.view(*side.shape[:2], heads, -1).transpose(1, 2)
 
     def join(side: Tensor) -> Tensor:
-        return side.transpose(1, 2).flatten(2)
+        return side.transpose(1, 2).reshape(len(rows), -1)
 
-    def over_rows(left: Tensor, right: Tensor) -> Tensor:
-        return torch.mm(left.flatten(0, 1).t(), right.flatten(0, 1))
-
+    rows = x.reshape(-1, x.shape[-1])
     sides = Sides(*map(split, (linear(x, given.q, given.q_bias), x @ given.k.mT, x @ given.v.mT)))
-    dout = split(dy @ given.o)
-    dout = dout if empty is None else dout.masked_fill(empty, 0.0)
-    out, dsides, dbias, dgain = written_out(sides, dout, scale, penalties, bias, gain)
-    out = out if empty is None else out.masked_fill(empty, 0.0)
+    out, dsides, dbias, dgain = written_out(sides, split(dy @ given.o), terms, scale)
     dq, dk, dv = map(join, dsides)
-    return (
-        None,
-        dbias,
-        dgain,
-        None,
-        dq @ given.q + dk @ given.k + dv @ given.v,
-        over_rows(dq, x),
-        None if given.q_bias is None else dq.flatten(0, 1).sum(0),
-        over_rows(dk, x),
-        over_rows(dv, x),
-        over_rows(dy, join(out)),
+    dweights = HeadWeights(
+        dq.mT @ rows,
+        None if given.q_bias is None else dq.sum(0),
+        dk.mT @ rows,
+        dv.mT @ rows,
+        dy.reshape(rows.shape).mT @ join(out),
     )
+    dx = (dq @ given.q + dk @ given.k + dv @ given.v).view(x.shape)
+    return dbias, dgain, dx, *dweights

@@ -6,15 +6,14 @@ With S = q k^T·scale + bias (-inf where masked), P = softmax(S) and A = P ∘ g
     dS = P ∘ (dA ∘ gain - Σ_j dA ∘ gain ∘ P),   dbias = dS,   dq = dS k·scale,   dk = dS^T q·scale.
 
 Separate operators ask the system for fresh memory for each of these, which takes longer than some
-of them compute. Here P is kept for the backward pass; all else of its size is written over what the
-last call left in this thread's `Room`. Softmax and its gradient could write where they read, but
-take up to twice as long there: where rows do not fill whole registers, what was just written of one
-row is read again with the next.
+of them compute. Here P is kept for the backward pass; what is not given away is written over what
+the last call left in this thread's `Room`. Softmax and its gradient could write where they read,
+but take up to twice as long there: where rows do not fill whole registers, what was just written of
+one row is read again with the next.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import isnan
 from typing import NamedTuple
 
@@ -27,7 +26,7 @@ from anyseq.probability import Softmax
 
 
 class Sides(NamedTuple):
-    """q (B, H, N, D), k (B, H, M, D), v (B, H, M, E), or their gradients; contiguous."""
+    """q (B, H, N, D), k (B, H, M, D), v (B, H, M, E), or their gradients."""
 
     q: Tensor
     k: Tensor
@@ -44,70 +43,78 @@ class Sides(NamedTuple):
         return room(self.sizes, self.q.dtype)
 
     def flat(self) -> tuple[Tensor, Tensor, Tensor]:
-        """With one axis for batch and heads."""
+        """With one axis for batch and heads; views, if they are contiguous."""
         return self.q.flatten(0, 1), self.k.flatten(0, 1), self.v.flatten(0, 1)
 
 
-def mix(
-    sides: Sides,
-    own: Room,
-    scale: float,
-    penalties: Sequence[Tensor],
-    bias: Tensor | None,
-    gain: Tensor | None,
-    *,
-    keep: bool,
-) -> Tensor:
-    """Leaves `out` in the room and returns P, in memory of its own if it is to be kept.
+class Terms(NamedTuple):
+    """What acts on scores and weights, all broadcast to (B, H, N, M): penalties are added to
+    scores, as the bias is, and have no gradient; the gain multiplies weights. empty: True for the
+    rows that see nothing, with one column; None if there are none."""
 
-    penalties: added to scores, as the bias is.
-    """
-    q, k, v = sides.flat()
-    terms = penalties if bias is None else [bias, *penalties]
+    penalties: list[Tensor]
+    empty: Tensor | None
+    bias: Tensor | None
+    gain: Tensor | None
+
+    @property
+    def added(self) -> list[Tensor]:
+        """To scores."""
+        return self.penalties if self.bias is None else [self.bias, *self.penalties]
+
+
+def mix(sides: Sides, terms: Terms, scale: float, *, keep: bool) -> Tensor:
+    """Leaves `out` in the room and returns P, in memory of its own if it is to be kept."""
+    own, (q, k, v) = sides.room, sides.flat()
     weights = torch.empty_like(own.mixing) if keep else own.mixing
-    for at, term in enumerate(terms):
+    added = terms.added
+    for at, term in enumerate(added):
         own.change.add_(term) if at else own.change.copy_(term)
-    _product(q, k.mT, scale, own.change_flat, added=bool(terms))
+    _product(q, k.mT, scale, own.change_flat, added=bool(added))
     torch.softmax(own.change, -1, out=weights)
-    if terms and own.keys and isnan(weights[..., 0].sum().item()):
+    if own.keys and isnan(weights[..., 0].sum().item()):
         # perhaps from a row that sees nothing: its weights are to be 0
         weights = Softmax()(own.change)
-    if gain is None:
+    if terms.gain is None:
         torch.bmm(weights.view(own.flat), v, out=own.out)
     else:
-        torch.mul(weights, gain, out=own.mixing)
+        torch.mul(weights, terms.gain, out=own.mixing)
         torch.bmm(own.mixing_flat, v, out=own.out)
+    if terms.empty is not None:
+        own.out_by_head.masked_fill_(terms.empty, 0.0)
     return weights
 
 
 def unmix(
     sides: Sides,
     dsides: Sides,
-    own: Room,
+    terms: Terms,
     scale: float,
     weights: Tensor,
-    gain: Tensor | None,
     *,
-    learned_bias: Tensor | None,
-    learned_gain: Tensor | None,
+    learns_bias: bool,
+    learns_gain: bool,
 ) -> tuple[Tensor | None, Tensor | None]:
     """From dout in the room: fills dsides, and returns the gradients of a bias and a gain, if they
     are learned."""
-    (q, k, v), (dq, dk, dv) = sides.flat(), dsides.flat()
+    own, (q, k, v), (dq, dk, dv) = sides.room, sides.flat(), dsides.flat()
+    bias, gain, dbias, dgain = terms.bias, terms.gain, None, None
+    if terms.empty is not None:
+        own.out_by_head.masked_fill_(terms.empty, 0.0)
     torch.bmm(own.out, v.mT, out=own.change_flat)
-    dbias = dgain = None
-    if learned_gain is not None:
-        products = torch.mul(own.change, weights, out=_room_for(learned_gain, own))
-        dgain = products.sum_to_size(learned_gain.shape)
+    mixing = weights.view(own.flat)
     if gain is not None:
+        if learns_gain:
+            products = torch.mul(own.change, weights, out=_room_for(gain, own))
+            dgain = products.sum_to_size(gain.shape)
         own.change.mul_(gain)
         torch.mul(weights, gain, out=own.mixing)
-    mixing = weights.view(own.flat) if gain is None else own.mixing_flat
+        mixing = own.mixing_flat
     torch.bmm(mixing.mT, own.out, out=dv)
-    dscores = own.mixing if learned_bias is None else _room_for(learned_bias, own)
+    dscores = _room_for(bias, own) if bias is not None and learns_bias else own.mixing
     torch._softmax_backward_data(own.change, weights, -1, weights.dtype, grad_input=dscores)
-    if learned_bias is not None:
-        dbias = dscores.sum_to_size(learned_bias.shape)
+    if bias is not None and learns_bias:
+        dbias = dscores.sum_to_size(bias.shape)
     flat = dscores.view(own.flat)
     _product(flat, k, scale, dq)
     _product(flat.mT, q, scale, dk)
@@ -115,7 +122,7 @@ def unmix(
 
 
 class Written(NamedTuple):
-    """out (B, H, N, E) and what `unmix` gives, by operators that torch can differentiate."""
+    """out (B, H, N, E), and what `unmix` gives, whether it is learned or not."""
 
     out: Tensor
     dsides: Sides
@@ -123,18 +130,16 @@ class Written(NamedTuple):
     dgain: Tensor | None
 
 
-def written_out(
-    sides: Sides,
-    dout: Tensor,
-    scale: float,
-    penalties: Sequence[Tensor],
-    bias: Tensor | None,
-    gain: Tensor | None,
-) -> Written:
-    """The formulas above, from the inputs alone. penalties: added to scores, as the bias is."""
+def written_out(sides: Sides, dout: Tensor, terms: Terms, scale: float) -> Written:
+    """The formulas above, from the inputs alone, by operators that torch can differentiate."""
+
+    def hide(rows: Tensor) -> Tensor:
+        return rows if terms.empty is None else rows.masked_fill(terms.empty, 0.0)
+
     q, k, v = sides
+    bias, gain, dout = terms.bias, terms.gain, hide(dout)
     scores = (q * scale) @ k.mT
-    for term in penalties if bias is None else [bias, *penalties]:
+    for term in terms.added:
         scores = scores + term
     weights = Softmax()(scores)
     mixing = weights if gain is None else weights * gain
@@ -142,7 +147,7 @@ def written_out(
     dweights = dmixing if gain is None else dmixing * gain
     dscores = weights * (dweights - (dweights * weights).sum(-1, keepdim=True))
     return Written(
-        mixing @ v,
+        hide(mixing @ v),
         Sides(dscores @ k * scale, dscores.mT @ q * scale, mixing.mT @ dout),
         None if bias is None else dscores.sum_to_size(bias.shape),
         None if gain is None else (dmixing * weights).sum_to_size(gain.shape),
