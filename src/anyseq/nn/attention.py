@@ -145,9 +145,8 @@ class Attention(nn.Module):
                 f"x of shape {tuple(x.shape)}: expected (batch, tokens, dim) with dim={self.dim}"
             )
         first, position = 0 if cache is None else cache.length, self.position
-        inner = self.heads * self.head_dim
         weights = (
-            plain_weights(self.q_proj, self.k_proj, self.v_proj, self.o_proj, x, inner)
+            plain_weights(self._modules, x, self.heads * self.head_dim)
             if self.kv_heads == self.heads
             else None
         )
@@ -171,31 +170,7 @@ class Attention(nn.Module):
             if cache is not None:
                 k, v = cache.append(k, v)
             values = position.open_values(v) if position.opens else v
-        scale = self.head_dim**-0.5 if self.scale is None else self.scale
-        full = (x.shape[0], self.heads, x.shape[1], k.shape[2])
-        own_bias, own_gain = position.bias(q, scale, k.shape[2], first), position.gain()
-        bias = own_bias if bias is None else _only_one("bias", bias, own_bias)
-        gain = own_gain if gain is None else _only_one("gain", gain, own_gain)
-        softmax = type(self.prob_map) is Softmax
-        call = Call(  # q, k and v fit together, so nothing asks whether they do
-            q,
-            k,
-            values,
-            *who(self.pattern, full, first, x.device),
-            key_mask=None if key_mask is None else check_key_mask(key_mask, k),
-            bias=None if bias is None else check_term("bias", bias, full, q, first),
-            gain=None if gain is None else check_term("gain", gain, full, q, first),
-            score_mod=None,
-            weight_mod=None,
-            prob_map=self.prob_map
-            if self.sink is None or softmax
-            else BesideSink(self.prob_map, self.sink),
-            scale=scale,
-            is_causal=self.causal,
-            dropout_p=self.dropout if self.training else 0.0,
-            q_offset=first,
-            return_lse=self.sink is not None and softmax,
-        )
+        call = self._call(q, k, values, key_mask, bias, gain, first)
         backend = chosen(call, self.backend)
         if may_be_one_step and weights is not None:
             if backend == "short":
@@ -210,6 +185,44 @@ class Attention(nn.Module):
             mixed = position.close_values(mixed, v.shape[3], first)
         out: torch.Tensor = self.o_proj(_join(mixed))
         return out
+
+    def _call(
+        self,
+        q: torch.Tensor,
+        k: torch.Tensor,
+        v: torch.Tensor,
+        key_mask: torch.Tensor | None,
+        bias: torch.Tensor | Toeplitz | None,
+        gain: torch.Tensor | Toeplitz | None,
+        first: int,
+    ) -> Call:
+        """What is asked of the operator. q, k and v fit together, so nothing asks whether they
+        do."""
+        scale = self.head_dim**-0.5 if self.scale is None else self.scale
+        full = (*q.shape[:3], k.shape[2])
+        own_bias, own_gain = self.position.bias(q, scale, k.shape[2], first), self.position.gain()
+        bias = own_bias if bias is None else _only_one("bias", bias, own_bias)
+        gain = own_gain if gain is None else _only_one("gain", gain, own_gain)
+        softmax = type(self.prob_map) is Softmax
+        return Call(
+            q,
+            k,
+            v,
+            *who(self.pattern, full, first, q.device),
+            key_mask=None if key_mask is None else check_key_mask(key_mask, k),
+            bias=None if bias is None else check_term("bias", bias, full, q, first),
+            gain=None if gain is None else check_term("gain", gain, full, q, first),
+            score_mod=None,
+            weight_mod=None,
+            prob_map=self.prob_map
+            if self.sink is None or softmax
+            else BesideSink(self.prob_map, self.sink),
+            scale=scale,
+            is_causal=self.causal,
+            dropout_p=self.dropout if self.training else 0.0,
+            q_offset=first,
+            return_lse=self.sink is not None and softmax,
+        )
 
     def _projected(self, x: torch.Tensor, weights: HeadWeights | None) -> Sequence[torch.Tensor]:
         """Queries, keys and values, (batch, heads, tokens, size) each."""

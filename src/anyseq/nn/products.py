@@ -9,7 +9,7 @@ and torch.func have their own ways.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
 
 import torch
 from torch import nn
@@ -19,56 +19,48 @@ from anyseq.ops import HeadWeights
 
 _MANY_ROWS = 64
 _FEW_WEIGHTS = 1 << 16  # of each projection
-_PLAIN = (torch.Tensor, nn.Parameter)
+_PLAIN = (nn.Parameter, torch.Tensor)
+_NONE = object()
 
 
 def plain_weights(
-    q_proj: Any, k_proj: Any, v_proj: Any, o_proj: Any, x: torch.Tensor, inner: int
+    modules: Mapping[str, nn.Module | None], x: torch.Tensor, inner: int
 ) -> HeadWeights | None:
-    """The weights of four projections, from dim to `inner` features of x (batch, tokens, dim), and
-    back; None unless they are linear maps of that kind, with a bias in the first at most, and
-    small."""
+    """The weights of q_proj, k_proj, v_proj and o_proj, from dim to `inner` features of
+    x (batch, tokens, dim), and back; None unless they are linear maps of that kind, with a bias in
+    the first at most, and small."""
     batch, tokens, dim = x.shape
     if (
-        torch.compiler.is_compiling()
-        or torch._C._are_functorch_transforms_active()  # there is no public question
-        or batch * tokens < _MANY_ROWS
+        batch * tokens < _MANY_ROWS
         or dim * inner > _FEW_WEIGHTS
         or not _is_plain(x, x.dtype)
+        or torch.compiler.is_compiling()
+        or torch._C._are_functorch_transforms_active()  # there is no public question
         or (x.is_inference() and torch.is_grad_enabled())  # cannot be kept for a backward pass
         or _has_any_global_hook()
     ):
         return None
-    modules = (q_proj, k_proj, v_proj, o_proj)
-    if not all(map(_is_linear, modules)):
-        return None
-    (q, q_bias), *others = ((module.weight, module.bias) for module in modules)
-    (k, v, o), biases = zip(*others, strict=True)
-    if (
-        q.shape != (inner, dim)
-        or not q.shape == k.shape == v.shape
-        or o.shape != (dim, inner)
-        or any(bias is not None for bias in biases)
-        or not all(_is_plain(part, x.dtype) for part in (q, k, v, o))
-        or not (q_bias is None or _is_plain(q_bias, x.dtype))
-    ):
-        return None
-    return HeadWeights(q, q_bias, k, v, o)
+    found: list[torch.Tensor] = []
+    for name in ("q_proj", "k_proj", "v_proj", "o_proj"):
+        module = modules.get(name)
+        if type(module) is not nn.Linear:
+            return None
+        own = module.__dict__  # attributes of modules take long to find
+        weight, bias = (own["_parameters"].get(part, _NONE) for part in ("weight", "bias"))
+        if (
+            not _is_plain(weight, x.dtype)
+            or weight.shape != ((dim, inner) if name == "o_proj" else (inner, dim))
+            or not (bias is None or (name == "q_proj" and _is_plain(bias, x.dtype)))
+            or "forward" in own
+            or own["_forward_hooks"]
+            or own["_forward_pre_hooks"]
+            or own["_backward_hooks"]
+            or own["_backward_pre_hooks"]
+        ):
+            return None
+        found += [weight, bias] if name == "q_proj" else [weight]
+    return HeadWeights(*found)
 
 
 def _is_plain(part: torch.Tensor, dtype: torch.dtype) -> bool:
     return type(part) in _PLAIN and part.is_cpu and part.dtype is dtype
-
-
-def _is_linear(module: Any) -> bool:
-    """Whether to call it is to apply the map."""
-    if type(module) is not nn.Linear:
-        return False
-    own = module.__dict__
-    return not (
-        "forward" in own
-        or own["_forward_hooks"]
-        or own["_forward_pre_hooks"]
-        or own["_backward_hooks"]
-        or own["_backward_pre_hooks"]
-    )

@@ -22,19 +22,20 @@ _PLAIN = (Tensor, torch.nn.Parameter)
 def refusal(call: Call) -> str | None:
     """Why this backend cannot do it, or None."""
     q, k, v = call.q, call.k, call.v
+    (batch, heads, queries, _), keys = q.shape, k.shape[2]
     if torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None:
         return "a graph is to hold operators"
     if not call.plain_softmax:
         return "it computes softmax without score_mod and weight_mod"
     if call.return_lse:
         return "it keeps no log-sum-exp, so no return_lse"
-    if (scores := call.scores) > _MOST:
+    if (scores := batch * heads * queries * keys) > _MOST:
         return f"it keeps all weights, so at most {_MOST:,} scores, not {scores:,}"
-    if (size := numbers(Sides(q, k, v).sizes)) > _MOST_ROOM:
+    if (size := numbers((batch, heads, queries, keys, v.shape[3]))) > _MOST_ROOM:
         return f"its working memory has at most {_MOST_ROOM:,} numbers, not {size:,}"
     if call.dropout_p:
         return "it has no dropout"
-    if call.groups > 1:
+    if k.shape[1] < heads:
         return "it has no heads that share keys and values"
     if not q.is_cpu or q.dtype not in _DTYPES:
         return f"it computes in float32 and float64 on a CPU, not {q.dtype} on {q.device}"
