@@ -22,6 +22,7 @@ from anyseq.experiments.even_tokens import EvenTokens
 from anyseq.experiments.experiment import Ratio
 from anyseq.experiments.overhead import Overhead
 from anyseq.experiments.peer import TorchPeer, step_seconds
+from anyseq.experiments.position_tasks import by_vocabulary
 from anyseq.experiments.step_memory import step_bytes
 from anyseq.experiments.tokens import IGNORED, TokenModel
 from anyseq.nn import Attention
@@ -221,15 +222,17 @@ def table(name: str, scale: str, values: Mapping[str, float], metric: str = "acc
 
 
 GOOD = {"none": 0.03, "rpe": 0.1, "urpe": 0.995, "absolute": 1.0}
+ALL_GOOD = by_vocabulary({position: (value,) * 3 for position, value in GOOD.items()})
 
 
 @pytest.mark.parametrize(
     ("name", "values", "word"),
     [
-        ("position-identification", GOOD, "same"),
-        ("position-identification", GOOD | {"urpe": 0.98}, "different"),
-        ("position-identification", GOOD | {"rpe": 0.9}, "different"),
-        ("position-identification", {"urpe": 1.0}, "not comparable"),
+        ("position-identification", ALL_GOOD, "same"),
+        ("position-identification", {**ALL_GOOD, "urpe": 0.98}, "different"),
+        ("position-identification", {**ALL_GOOD, "absolute, vocabulary 1000": 0.98}, "different"),
+        ("position-identification", {**ALL_GOOD, "rpe, vocabulary 10000": 0.9}, "different"),
+        ("position-identification", GOOD, "not comparable"),
         ("constant-input", GOOD | {"none": 1 / 32, "rpe": 1 / 32}, "same"),
         ("constant-input", GOOD | {"none": 1 / 32, "rpe": 1 / 32 + 1e-3}, "different"),
         ("even-tokens", EvenTokens.published, "same"),

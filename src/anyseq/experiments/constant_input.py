@@ -15,7 +15,13 @@ import torch
 
 from anyseq.experiments.data import Data
 from anyseq.experiments.experiment import Judgement
-from anyseq.experiments.position_tasks import PositionCell, PositionExperiment, Synthetic, judged
+from anyseq.experiments.position_tasks import (
+    VOCABULARIES,
+    PositionCell,
+    PositionExperiment,
+    Synthetic,
+    judged,
+)
 from anyseq.experiments.table import Table
 
 _SIZES = {
@@ -37,7 +43,7 @@ class _Constant(Synthetic):
 class ConstantInput(PositionExperiment):
     """One of `vocab` words, repeated; y_i = i."""
 
-    name, sizes = "constant-input", _SIZES
+    name, sizes, vocabularies = "constant-input", _SIZES, VOCABULARIES[:1]
     claim = "On n equal tokens RPE is right at one of n, whatever its size; URPE at all of them."
     published: ClassVar[Mapping[str, float]] = {}
 

@@ -10,11 +10,17 @@ import torch
 
 from anyseq.experiments.data import Data
 from anyseq.experiments.experiment import Judgement
-from anyseq.experiments.position_tasks import PositionCell, PositionExperiment, Synthetic, judged
+from anyseq.experiments.position_tasks import (
+    VOCABULARIES,
+    PositionCell,
+    PositionExperiment,
+    Synthetic,
+    by_vocabulary,
+    judged,
+    named,
+)
 from anyseq.experiments.table import Table
-from anyseq.experiments.tokens import POSITIONS
 
-_VOCABULARIES = (10, 1000, 10_000)
 _SIZES = {
     "tiny": PositionCell("", 40, 8, 3e-3, tokens=8, dim=32, heads=4, depth=2),
     # The paper's three layers, half of its tokens, and about as many steps as URPE needs.
@@ -41,43 +47,22 @@ class _Even(Synthetic):
         return torch.cat([even, torch.full_like(ids[:, even.shape[1] :], self.vocab)], dim=1)
 
 
-def _setting(position: str, vocab: int) -> str:
-    """The first vocabulary needs no name."""
-    return position if vocab == _VOCABULARIES[0] else f"{position}, vocabulary {vocab}"
-
-
 class EvenTokens(PositionExperiment):
     """y_i = x_2i (counted from 1) in the first half, and a filler in the second."""
 
-    name = "even-tokens"
+    name, sizes, larger = "even-tokens", _SIZES, _LARGER
     claim = "URPE predicts every second token; with RPE little more than the filler is right."
     note = (
         "A vocabulary of 10 tokens unless another is named. The paper's models have one table of "
         "biases for all layers; at small those with larger vocabularies have one for each layer. "
         "The paper's numbers are read off bars, ± 0.005."
     )
-    published: ClassVar[Mapping[str, float]] = {
-        _setting(position, vocab): value
-        for position, values in {
-            "none": (0.50, 0.50, 0.50),
-            "rpe": (0.58, 0.54, 0.52),
-            "urpe": (1.00, 1.00, 1.00),
-        }.items()
-        for vocab, value in zip(_VOCABULARIES, values, strict=True)
-    }
+    published: ClassVar[Mapping[str, float]] = by_vocabulary(
+        {"none": (0.50, 0.50, 0.50), "rpe": (0.58, 0.54, 0.52), "urpe": (1.00, 1.00, 1.00)}
+    )
 
     def grid(self, scale: str) -> Sequence[PositionCell]:
-        cells = [
-            replace(
-                _SIZES[scale],
-                setting=_setting(position, vocab),
-                position=position,
-                vocab=vocab,
-                **_LARGER.get((scale, vocab), {}),
-            )
-            for vocab in _VOCABULARIES
-            for position in POSITIONS
-        ]
+        cells = super().grid(scale)
         rpe = next(cell for cell in cells if cell.position == "rpe")
         return [*cells, replace(rpe, setting=_OWN_TABLES, shared_bias=False)]
 
@@ -91,6 +76,6 @@ class EvenTokens(PositionExperiment):
     def judge(self, table: Table) -> Judgement:
         return judged(
             table,
-            solved=[_setting("urpe", vocab) for vocab in _VOCABULARIES],
-            failed={_setting("rpe", vocab): _WELL_BELOW for vocab in _VOCABULARIES},
+            solved=[named("urpe", vocab) for vocab in VOCABULARIES],
+            failed={named("rpe", vocab): _WELL_BELOW for vocab in VOCABULARIES},
         )

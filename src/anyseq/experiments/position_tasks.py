@@ -18,6 +18,23 @@ from anyseq.experiments.tokens import LEARN_BIASES, POSITIONS, SOLVED, DrawnTask
 
 ACCURACY = Metric("accuracy", higher_is_better=True)
 
+VOCABULARIES = (10, 1000, 10_000)
+"""Kinds of tokens in the paper's tasks."""
+
+
+def named(position: str, vocab: int) -> str:
+    """A setting; the first vocabulary needs no name."""
+    return position if vocab == VOCABULARIES[0] else f"{position}, vocabulary {vocab}"
+
+
+def by_vocabulary(values: Mapping[str, tuple[float, float, float]]) -> Mapping[str, float]:
+    """Settings, from a number for each vocabulary by position."""
+    return {
+        named(position, vocab): value
+        for position, each in values.items()
+        for vocab, value in zip(VOCABULARIES, each, strict=True)
+    }
+
 
 @dataclass(frozen=True)
 class PositionCell(Cell):
@@ -55,13 +72,28 @@ class Synthetic(DrawnTask):
 
 
 class PositionExperiment(Experiment[PositionCell]):
-    """The four positions, each as its own setting; outputs are positions unless `ends` differs."""
+    """The four positions with each vocabulary; outputs are positions unless `ends` differs.
+
+    sizes: by scale. larger: by scale and vocabulary, what is different there.
+    """
 
     paper, metric = "C", ACCURACY
     sizes: ClassVar[Mapping[str, PositionCell]]
+    larger: ClassVar[Mapping[tuple[str, int], Mapping[str, Any]]] = {}
+    vocabularies: ClassVar[Sequence[int]] = VOCABULARIES
 
     def grid(self, scale: str) -> Sequence[PositionCell]:
-        return [replace(self.sizes[scale], setting=name, position=name) for name in POSITIONS]
+        return [
+            replace(
+                self.sizes[scale],
+                setting=named(position, vocab),
+                position=position,
+                vocab=vocab,
+                **self.larger.get((scale, vocab), {}),
+            )
+            for vocab in self.vocabularies
+            for position in POSITIONS
+        ]
 
     def task(self, cell: PositionCell, data: Data) -> Synthetic:
         return Synthetic(cell.vocab, cell.tokens)
