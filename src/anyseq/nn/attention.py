@@ -152,14 +152,14 @@ class Attention(nn.Module):
         )
         learns = torch.is_grad_enabled() and _any_learns(x, *(weights or ())[:4])
         may_be_one_step = (
-            weights is not None
-            and (learns or gain is not None)
+            (learns or gain is not None)
             and self.backend in ("auto", "short")
             and cache is None
             and self.sink is None
             and not (position.turns or position.opens or position.reads)
         )
-        if may_be_one_step:
+        whole = weights if may_be_one_step else None
+        if whole is not None:
             # nobody asks for their numbers, only for what they would be like
             q = x.new_empty(()).expand(x.shape[0], self.heads, x.shape[1], self.head_dim)
             q = k = v = values = q.requires_grad_() if learns else q
@@ -172,10 +172,10 @@ class Attention(nn.Module):
             values = position.open_values(v) if position.opens else v
         call = self._call(q, k, values, key_mask, bias, gain, first)
         backend = chosen(call, self.backend)
-        if may_be_one_step and weights is not None:
+        if whole is not None:
             if backend == "short":
-                return attention_layer(x, weights, call)
-            q, k, v = self._projected(x, weights)
+                return attention_layer(x, whole, call)
+            q, k, v = self._projected(x, whole)
             call = call._replace(q=q, k=k, v=v)
         mixed, lse = attend(call, backend)
         if call.return_lse and self.sink is not None and lse is not None:

@@ -31,10 +31,10 @@ def plain_weights(
     the first at most, and small."""
     batch, tokens, dim = x.shape
     if (
-        batch * tokens < _MANY_ROWS
+        torch.compiler.is_compiling()  # first: a graph is to serve many lengths
+        or batch * tokens < _MANY_ROWS
         or dim * inner > _FEW_WEIGHTS
         or not _is_plain(x, x.dtype)
-        or torch.compiler.is_compiling()
         or torch._C._are_functorch_transforms_active()  # there is no public question
         or (x.is_inference() and torch.is_grad_enabled())  # cannot be kept for a backward pass
         or _has_any_global_hook()
