@@ -150,9 +150,9 @@ def judged(table: Table, *, solved: Sequence[str], failed: Mapping[str, float]) 
     ]
     if short or high:
         return Judgement("different", "; ".join(short + high))
-    low = ", ".join(f"{name} {seen[name].mean:.3f}" for name in failed)
-    reason = f"{', '.join(solved)} at {SOLVED} or more with every seed; {low}"
+    low = "; ".join(f"{name} {seen[name].mean:.3f}" for name in failed)
+    reason = f"{SOLVED} or more with every seed: {'; '.join(solved)}. Below: {low}"
     if single := [name for name, one in seen.items() if one.seeds == 1]:
-        reason = f"as claimed so far, but with a single seed of {', '.join(single)}: {reason}"
+        reason = f"as claimed so far, but with a single seed of {'; '.join(single)}: {reason}"
         return Judgement("not comparable", reason)
     return Judgement("same", reason)
