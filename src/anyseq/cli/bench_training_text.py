@@ -17,7 +17,7 @@ def training_text(figures: dict[str, Any]) -> str:
         rows.append((name, *[""] * 5))
         rows += [
             (
-                f"  {row['setting']}",
+                f" {row['setting']}",
                 f"{row['own']:.1f}",
                 f"{row['torch']:.1f}",
                 f"{row['against_torch']:.2f} x",
