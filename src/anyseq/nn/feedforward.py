@@ -2,23 +2,79 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.functional import linear
+
+from anyseq.ops import is_followed, step_refusal
+
+_LARGE = 1 << 17  # numbers of the hidden layer from which on one step is quicker than operators
 
 
 def feed_forward(
-    x: torch.Tensor,
-    up_weight: torch.Tensor,
-    up_bias: torch.Tensor,
-    down_weight: torch.Tensor,
-    down_bias: torch.Tensor,
-) -> torch.Tensor:
+    x: Tensor, up_weight: Tensor, up_bias: Tensor, down_weight: Tensor, down_bias: Tensor
+) -> Tensor:
     """ReLU(x W_up^T + b_up) W_down^T + b_down, for x (..., width)."""
+    weights = (up_weight, up_bias, down_weight, down_bias)
+    if _pays_in_one_step(x, weights):
+        one_step: Tensor = _Step.apply(x, *weights)
+        return one_step
     # with all rows in one axis ReLU may write where it reads: of a product of more axes torch gives
     # a view, whose gradient it would copy
     hidden = linear(x.reshape(-1, x.shape[-1]), up_weight, up_bias).relu_()
     return linear(hidden, down_weight, down_bias).view(*x.shape[:-1], len(down_weight))
+
+
+def _pays_in_one_step(x: Tensor, weights: tuple[Tensor, ...]) -> bool:
+    """Whether there will be a backward pass, and a hidden layer so large that it is worth it."""
+    return (
+        torch.is_grad_enabled()
+        and step_refusal(x, *weights) is None  # before sizes: a graph serves many
+        and x.numel() * len(weights[0]) >= _LARGE * x.shape[-1]
+        and (x.requires_grad or any(weight.requires_grad for weight in weights))
+    )
+
+
+class _Step(torch.autograd.Function):
+    """In the backward pass dh = dy W_down is set to 0 in place where the ReLU is closed. An
+    operator would ask the system for as much memory again, four times that of x, which takes
+    longer than what it computes."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x: Tensor,
+        up_weight: Tensor,
+        up_bias: Tensor,
+        down_weight: Tensor,
+        down_bias: Tensor,
+    ) -> Tensor:
+        rows = x.reshape(-1, x.shape[-1])
+        hidden = torch.addmm(up_bias, rows, up_weight.t()).relu_()
+        ctx.save_for_backward(x, up_weight, up_bias, down_weight, hidden)
+        y = torch.addmm(down_bias, hidden, down_weight.t())
+        return y.view(*x.shape[:-1], len(down_weight))
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        x, up_weight, up_bias, down_weight, hidden = ctx.saved_tensors
+        dy, rows = gradients[0].reshape(-1, len(down_weight)), x.reshape(-1, x.shape[-1])
+        dhidden = dy @ down_weight
+        if is_followed(dy):
+            hidden = linear(rows, up_weight, up_bias).relu()
+            dhidden = dhidden * (hidden > 0)
+        else:
+            torch.ops.aten.threshold_backward.grad_input(dhidden, hidden, 0, grad_input=dhidden)
+        of_x, of_up, of_up_bias, of_down, of_down_bias = ctx.needs_input_grad
+        return (
+            (dhidden @ up_weight).view(x.shape) if of_x else None,
+            dhidden.mT @ rows if of_up else None,
+            dhidden.sum(0) if of_up_bias else None,
+            dy.mT @ hidden if of_down else None,
+            dy.sum(0) if of_down_bias else None,
+        )
 
 
 class FeedForward(nn.Module):
@@ -37,7 +93,7 @@ class FeedForward(nn.Module):
         self.up_proj = nn.Linear(dim, hidden, dtype=dtype, device=device)
         self.down_proj = nn.Linear(hidden, dim, dtype=dtype, device=device)
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
+    def forward(self, x: Tensor) -> Tensor:
         """(batch, tokens, dim) -> (batch, tokens, dim)."""
         up, down = self.up_proj, self.down_proj
         return feed_forward(x, up.weight, up.bias, down.weight, down.bias)

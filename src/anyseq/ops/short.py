@@ -6,25 +6,24 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd import forward_ad
 
 from anyseq.ops.call import Call
+from anyseq.ops.own_steps import is_followed, step_refusal
 from anyseq.ops.room import numbers
 from anyseq.ops.sdpa import hidden
-from anyseq.ops.short_step import Sides, Terms, is_followed, mix, unmix, written_out
+from anyseq.ops.short_step import Sides, Terms, mix, unmix, written_out
 
 _MOST = 1 << 23  # scores: 32 MB in float32 that a layer keeps for its backward pass
 _MOST_ROOM = 1 << 25  # numbers of working memory, which a thread keeps
-_DTYPES = (torch.float32, torch.float64)
-_PLAIN = (Tensor, torch.nn.Parameter)
 
 
 def refusal(call: Call) -> str | None:
     """Why this backend cannot do it, or None."""
     q, k, v = call.q, call.k, call.v
+    terms = (term for term in (call.bias, call.gain) if isinstance(term, Tensor))
+    if (reason := step_refusal(q, k, v, *terms)) is not None:  # first: a graph serves many lengths
+        return reason
     (batch, heads, queries, _), keys = q.shape, k.shape[2]
-    if torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None:
-        return "a graph is to hold operators"
     if not call.plain_softmax:
         return "it computes softmax without score_mod and weight_mod"
     if call.return_lse:
@@ -37,18 +36,6 @@ def refusal(call: Call) -> str | None:
         return "it has no dropout"
     if k.shape[1] < heads:
         return "it has no heads that share keys and values"
-    if not q.is_cpu or q.dtype not in _DTYPES:
-        return f"it computes in float32 and float64 on a CPU, not {q.dtype} on {q.device}"
-    for side in (q, k, v, call.bias, call.gain):
-        if isinstance(side, Tensor) and type(side) not in _PLAIN:
-            return "tensors of another kind want operators that they know"
-    # torch has no public questions for these; torch.autograd.Function asks the first one itself
-    if torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0:
-        return "torch.func and dual numbers want operators that they know"
-    if torch._C._len_torch_dispatch_stack():
-        return "who watches operators may keep what they write to"
-    if torch.is_autocast_enabled("cpu"):
-        return "autocast chooses types operator by operator"
     return None
 
 

@@ -16,8 +16,9 @@ from torch import Tensor
 from torch.nn.functional import linear
 
 from anyseq.ops.call import Call
+from anyseq.ops.own_steps import is_followed
 from anyseq.ops.short import terms_of
-from anyseq.ops.short_step import Sides, Terms, is_followed, mix, unmix, written_out
+from anyseq.ops.short_step import Sides, Terms, mix, unmix, written_out
 
 
 class HeadWeights(NamedTuple):

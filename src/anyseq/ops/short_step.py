@@ -19,7 +19,6 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch.autograd import forward_ad
 
 from anyseq.ops.room import Room, Sizes, room
 from anyseq.probability import Softmax
@@ -74,7 +73,7 @@ def mix(sides: Sides, terms: Terms, scale: float, *, keep: bool) -> Tensor:
     torch.softmax(own.change, -1, out=weights)
     if own.keys and isnan(weights[..., 0].sum().item()):
         # perhaps from a row that sees nothing: its weights are to be 0
-        weights = Softmax()(own.change)
+        weights.masked_fill_(own.change.amax(-1, keepdim=True) == -torch.inf, 0.0)
     if terms.gain is None:
         torch.bmm(weights.view(own.flat), v, out=own.out)
     else:
@@ -152,17 +151,6 @@ def written_out(sides: Sides, dout: Tensor, terms: Terms, scale: float) -> Writt
         None if bias is None else dscores.sum_to_size(bias.shape),
         None if gain is None else (dmixing * weights).sum_to_size(gain.shape),
     )
-
-
-def is_followed(gradient: Tensor) -> bool:
-    """Whether a backward pass is differentiated again, mapped by either of torch's ways, or has
-    dual numbers: then it is to be `written_out`."""
-    if torch.is_grad_enabled() or forward_ad._current_level >= 0:
-        return True
-    # torch has no public questions for these
-    if torch._C._are_functorch_transforms_active():
-        return True
-    return torch._C._functorch.is_legacy_batchedtensor(gradient)
 
 
 def _product(left: Tensor, right: Tensor, scale: float, into: Tensor, added: bool = False) -> None:
