@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import anyseq as aq
-from anyseq.nn import AttentionPosition
+from anyseq.nn import AttentionPosition, products
 from ops.cases import coin, random
 
 POSITIONS = (
@@ -254,3 +254,38 @@ def test_only_the_last_projection_learns() -> None:
         found.append([out, *torch.autograd.grad(out.square().sum(), [layer.o_proj.weight])])
     assert is_one_step(own(x, gain=gain))
     close(found[0], found[1])
+
+
+def test_what_one_layer_leaves_is_nothing_to_the_next() -> None:
+    """Of other sizes and heads; every backward pass after every forward."""
+    shapes = [(16, 5, 2, 6), (8, 9, 3, 6), (30, 3, 1, 4), (16, 5, 2, 6)]
+    pairs = [layers(dim, heads, position=aq.RelativeBias()) for *_, heads, dim in shapes]
+    inputs = [random(batch, n, dim, seed=n).requires_grad_() for batch, n, _, dim in shapes]
+    outs = [own(x) for (own, _), x in zip(pairs, inputs, strict=True)]
+    assert all(map(is_one_step, outs))
+    for (own, plain), x, out in reversed(list(zip(pairs, inputs, outs, strict=True))):
+        found = torch.autograd.grad(out.square().sum(), [x, *own.parameters()])
+        close([out.detach(), *found], results(plain, x.detach()))
+
+
+def test_very_many_rows_are_left_to_modules(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or a thread would keep much memory that it needs once."""
+    own, plain = layers(12, 4, position=aq.RelativeBias())
+    x = random(16, 8, 12)
+    monkeypatch.setattr(products, "_MOST", x.numel())
+    assert is_one_step(own(x))
+    monkeypatch.setattr(products, "_MOST", x.numel() - 1)
+    assert not is_one_step(own(x))
+    close(results(own, x), results(plain, x))
+
+
+def test_a_row_that_sees_nothing_beside_one_with_nan() -> None:
+    """The former has weights 0; what is no number stays so, and is not taken for the former."""
+    own, _ = layers(12, 4)
+    bias = torch.zeros(4, 4, dtype=torch.float64)
+    bias[1], bias[2] = -torch.inf, torch.tensor([-torch.inf, torch.nan, 0.0, -torch.inf])
+    out = own(random(16, 4, 12), bias=bias.requires_grad_())
+    assert is_one_step(out)
+    assert not out[:, 1].any()
+    assert out[:, 2].isnan().all()
+    assert out[:, [0, 3]].isfinite().all()

@@ -12,22 +12,21 @@ from typing import Any
 import torch
 from torch import nn
 
-from anyseq.base import Progress, generator, medians, silent
+from anyseq.base import Progress, silent
 from anyseq.experiments import (
     EXPERIMENTS,
     AnyExperiment,
     Cell,
     Data,
     own_random_state,
-    training_step,
+    step_seconds,
 )
 
 # A machine is quicker in some minutes than in others, and the ratio of two models is then another,
 # too; two models alike differ by a few percent, since they lie elsewhere in memory. So all settings
 # are gone through several times, with new models, and what a pass finds counts as one number.
-_PASSES = 5
-_COPIES = 2  # of each model in a pass
-_ROUNDS = 7
+_PASSES = 6
+_ROUNDS = 4
 _SURE = 0.95
 
 
@@ -51,7 +50,8 @@ def bench_training(progress: Progress = silent, scale: str = "small") -> dict[st
     for done in range(whole):
         experiment, cell = cells[done % len(cells)]
         progress("training steps", done, whole)
-        taken = _medians(experiment, cell)
+        turn = done // len(cells)
+        taken = _seconds(experiment, cell, first=("own", "torch")[turn % 2])
         if taken is not None:
             found.setdefault((experiment.name, cell.setting), []).append(taken)
     progress("training steps", whole, whole)
@@ -89,10 +89,11 @@ def _ratio(passes: Sequence[dict[str, float]], other: str) -> dict[str, float]:
     }
 
 
-def _medians(experiment: AnyExperiment, cell: Cell) -> dict[str, float] | None:
-    """Seconds by name: "own", "torch" and, with a gain, "formula": the median of several models
-    alike, in alternating rounds; "batch", what it takes to make one. None if torch has no parts for
-    it."""
+def _seconds(experiment: AnyExperiment, cell: Cell, first: str) -> dict[str, float] | None:
+    """What `step_seconds` finds for "own", "torch" and, with a gain, "formula"; None if torch has
+    no parts for it.
+
+    first: the model that is made first, and so lies elsewhere in memory."""
     task = experiment.task(cell, Data())
     kinds: dict[str, Callable[[], nn.Module | None]] = {
         "own": partial(experiment.model, cell),
@@ -101,17 +102,11 @@ def _medians(experiment: AnyExperiment, cell: Cell) -> dict[str, float] | None:
     if getattr(cell, "position", None) == "urpe":
         without_gain = replace(cell, position="rpe")  # type: ignore[call-arg]
         kinds |= {"formula": kinds["torch"], "torch": partial(experiment.peer, without_gain)}
-    steps: dict[str, Callable[[], object]] = {}
-    for copy in range(_COPIES):
-        for kind in sorted(kinds, reverse=bool(copy % 2)):  # made first, lies elsewhere in memory
-            with own_random_state(copy, "model"):
-                model = kinds[kind]()
-            if model is None:
-                return None
-            steps[f"{kind} {copy}"] = training_step(model, task, cell.batch)
-    steps["batch"] = lambda: task.batch(cell.batch, generator(1))
-    taken = medians(steps, _ROUNDS)
-    return {
-        kind: median(value for name, value in taken.items() if name.split()[0] == kind)
-        for kind in (*kinds, "batch")
-    }
+    models: dict[str, nn.Module] = {}
+    for kind in sorted(kinds, key=lambda kind: kind != first):
+        with own_random_state(0, "model"):
+            model = kinds[kind]()
+        if model is None:
+            return None
+        models[kind] = model
+    return step_seconds(models, task, cell.batch, _ROUNDS)

@@ -5,7 +5,7 @@ from anyseq.experiments.data import Data
 from anyseq.experiments.engine import is_main_process, own_random_state
 from anyseq.experiments.experiment import SCALES, AnyExperiment, Cell, Judgement
 from anyseq.experiments.kept import kept_tables
-from anyseq.experiments.peer import training_step
+from anyseq.experiments.peer import step_seconds
 from anyseq.experiments.report import report_text
 from anyseq.experiments.reproduce import reproduce, tables, unwatched, write_results
 from anyseq.experiments.table import Row, Summary, Table
@@ -29,9 +29,9 @@ __all__ = [
     "own_random_state",
     "report_text",
     "reproduce",
+    "step_seconds",
     "tables",
     "tensorboard",
-    "training_step",
     "unwatched",
     "write_results",
 ]

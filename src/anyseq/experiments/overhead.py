@@ -1,6 +1,6 @@
 """Paper C, what URPE costs: time and memory of a training step beside RPE's.
 
-Times are medians of alternating steps; memory is what a step needs on top of the weights.
+Times are medians of alternating rounds; memory is what a step needs on top of the weights.
 """
 
 from __future__ import annotations
@@ -11,18 +11,17 @@ from typing import ClassVar
 
 from torch import nn
 
-from anyseq.base import medians
 from anyseq.experiments.data import Data
 from anyseq.experiments.engine import accelerator, is_main_process, own_random_state
 from anyseq.experiments.experiment import TINY, Experiment, Judgement, Metric
-from anyseq.experiments.peer import training_step
+from anyseq.experiments.peer import step_seconds
 from anyseq.experiments.position_tasks import PositionCell, Synthetic, position_model, torch_peer
 from anyseq.experiments.step_memory import step_bytes
 from anyseq.experiments.table import Table
 
 _LENGTHS = {"tiny": (16,), "small": (128, 512), "medium": (128, 512, 1024), "paper": (512,)}
 _POSITIONS = ("rpe", "urpe", "absolute")
-# steps: how often each is timed
+# steps: how many rounds are timed
 _SIZES = {
     "tiny": PositionCell("", 1, 2, 1e-3, dim=16, heads=2, depth=1),
     "small": PositionCell("", 7, 4, 1e-3, dim=128, heads=4, depth=3),
@@ -69,13 +68,8 @@ class Overhead(Experiment[PositionCell]):
                 "rpe": self.model(replace(cell, position="rpe")),
                 "torch": torch_peer(cell, cell.vocab),
             }
-        times = medians(
-            {
-                name: training_step(model.to(device), task, cell.batch)
-                for name, model in models.items()
-            },
-            cell.steps,
-        )
+        models = {name: model.to(device) for name, model in models.items()}
+        times = step_seconds(models, task, cell.batch, cell.steps)
         memory, rpe_memory = step_bytes(cell), step_bytes(replace(cell, position="rpe"))
         found = {
             "time_against_rpe": times["own"] / times["rpe"],

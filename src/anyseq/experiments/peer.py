@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 
 import torch
 from torch import nn
@@ -16,7 +17,7 @@ from anyseq.experiments.transformer_xl import DistanceScores
 from anyseq.patterns import Pattern
 from anyseq.positions import URPE, RelativeBias
 
-_ROUNDS = 9
+_IN_A_ROW = 5  # steps of one model, as in training: after another model's it finds caches cold
 
 
 class TorchPeer(nn.Module):
@@ -124,14 +125,19 @@ def training_step(model: nn.Module, task: Task, size: int) -> Callable[[], None]
     return step
 
 
-def step_seconds(model: nn.Module, peer: nn.Module, task: Task, size: int) -> dict[str, float]:
-    """Medians of alternating rounds: "own" and "peer", a step of training with each; "batch", what
-    it takes to make a batch."""
-    return medians(
-        {
-            "own": training_step(model, task, size),
-            "peer": training_step(peer, task, size),
-            "batch": lambda: task.batch(size, generator(1)),
-        },
-        _ROUNDS,
-    )
+def step_seconds(
+    models: Mapping[str, nn.Module], task: Task, size: int, rounds: int
+) -> dict[str, float]:
+    """Medians of alternating rounds: a step of training of each model, by its name; "batch", what
+    it takes to make a batch of that size."""
+    works: dict[str, Callable[[], object]] = {
+        name: training_step(model, task, size) for name, model in models.items()
+    }
+    works["batch"] = lambda: task.batch(size, generator(1))
+    taken = medians({name: partial(_repeat, work) for name, work in works.items()}, rounds)
+    return {name: seconds / _IN_A_ROW for name, seconds in taken.items()}
+
+
+def _repeat(work: Callable[[], object]) -> None:
+    for _ in range(_IN_A_ROW):
+        work()

@@ -23,6 +23,7 @@ from anyseq.experiments.state import started_from
 
 _LOOKS = 100  # lines of metrics.jsonl, if a run has as many steps
 _SECONDS_BETWEEN_CHECKPOINTS = 30.0
+_ROUNDS = 5  # of steps beside the peer
 
 
 class Sight(NamedTuple):
@@ -84,9 +85,9 @@ class Run:
             own, peer = self.experiment.model(self.cell), self.experiment.peer(self.cell)
         if peer is None:
             return {}
-        own, peer = (model.to(processes.device) for model in (own, peer))
+        models = {"own": own.to(processes.device), "peer": peer.to(processes.device)}
         task = self.experiment.task(self.cell, self.data)
-        taken = step_seconds(own, peer, task, self.cell.batch)
+        taken = step_seconds(models, task, self.cell.batch, _ROUNDS)
         return {"speed_against_torch": taken["peer"] / taken["own"]}
 
     def _engine(self) -> Engine:

@@ -19,6 +19,7 @@ from anyseq.ops import HeadWeights
 
 _MANY_ROWS = 64
 _FEW_WEIGHTS = 1 << 16  # of each projection
+_MOST = 1 << 22  # numbers of a projection: working memory holds six times as many, and keeps them
 _PLAIN = (nn.Parameter, torch.Tensor)
 _NONE = object()
 
@@ -34,6 +35,7 @@ def plain_weights(
         torch.compiler.is_compiling()  # first: a graph is to serve many lengths
         or batch * tokens < _MANY_ROWS
         or dim * inner > _FEW_WEIGHTS
+        or batch * tokens * inner > _MOST
         or not _is_plain(x, x.dtype)
         or torch._C._are_functorch_transforms_active()  # there is no public question
         or (x.is_inference() and torch.is_grad_enabled())  # cannot be kept for a backward pass

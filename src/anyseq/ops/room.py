@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from threading import local
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -37,13 +38,38 @@ class Room:
         self.out_by_token = self.out_by_head.transpose(1, 2)
 
 
+class LayerRoom(Room):
+    """That of a layer, whose queries, keys and values are all of x (B, N, dim), so D = E and M = N:
+
+    sides: (3, B, H, N, D), q, k and v one after the other; sides_flat: the three (B·H, N, D).
+    projected: the same by token, (B·N, 3·H·D), in memory of its own; projected_sides: a view of it
+    in the order of sides. mixed: (B·N, H·D), in the same memory as projected; mixed_by_token: a
+    view of it, (B, N, H, D).
+    """
+
+    def __init__(self, sizes: Sizes, scratch: Scratch) -> None:
+        super().__init__(sizes, scratch)
+        batch, heads, tokens, _, size = sizes
+        rows, inner = batch * tokens, heads * size
+        self.sides = scratch.take("sides", 3, batch, heads, tokens, size)
+        self.sides_flat = self.sides.flatten(1, 2).unbind()
+        self.projected = scratch.take("projected", rows, 3 * inner)
+        by_token = self.projected.view(batch, tokens, 3, heads, size)
+        self.projected_sides = by_token.permute(2, 0, 3, 1, 4)
+        self.mixed = scratch.take("projected", rows, inner)
+        self.mixed_by_token = self.mixed.view(batch, tokens, heads, size)
+
+
+R = TypeVar("R", bound=Room)
+
+
 class _Rooms(local):
     """Those of this thread: a call uses its room until it returns, and nobody needs what it leaves
     there."""
 
     def __init__(self) -> None:
         self.scratch: dict[torch.dtype, Scratch] = {}
-        self.known: dict[tuple[Sizes, torch.dtype], Room] = {}
+        self.known: dict[tuple[type[Room], Sizes, torch.dtype], Any] = {}
 
 
 _rooms = _Rooms()
@@ -55,16 +81,16 @@ def numbers(sizes: Sizes) -> int:
     return batch * heads * queries * (2 * keys + value_size)
 
 
-def room(sizes: Sizes, dtype: torch.dtype) -> Room:
-    """The room for these sizes."""
-    found = _rooms.known.get((sizes, dtype))
+def room(kind: type[R], sizes: Sizes, dtype: torch.dtype) -> R:
+    """This thread's room for these sizes."""
+    found: R | None = _rooms.known.get((kind, sizes, dtype))
     if found is None:
         if dtype not in _rooms.scratch:
             _rooms.scratch[dtype] = Scratch(torch.empty(0, dtype=dtype, device="cpu"))
         scratch = _rooms.scratch[dtype]
         held = scratch.size
-        found = Room(sizes, scratch)
+        found = kind(sizes, scratch)
         if scratch.size > held or len(_rooms.known) >= _SHAPES:
             _rooms.known.clear()  # views of smaller arrays would keep these alive
-        _rooms.known[sizes, dtype] = found
+        _rooms.known[kind, sizes, dtype] = found
     return found

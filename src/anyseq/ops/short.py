@@ -79,10 +79,11 @@ class _Short(torch.autograd.Function):
         *sides: Tensor,
     ) -> Tensor:
         given = Sides(*sides)
-        weights = mix(given, Terms(penalties, empty, bias, gain), scale, keep=learns)
+        own, terms = given.room, Terms(penalties, empty, bias, gain)
+        weights = mix(own, given.flat(), terms, scale, keep=learns)
         ctx.save_for_backward(weights, empty, bias, gain, *sides, *penalties)
         ctx.scale = scale
-        return given.room.out_by_token.clone(memory_format=torch.contiguous_format)
+        return own.out_by_token.clone(memory_format=torch.contiguous_format)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
@@ -92,11 +93,12 @@ class _Short(torch.autograd.Function):
         if is_followed(dout):
             _, dsides, dbias, dgain = written_out(sides, dout.transpose(1, 2), terms, ctx.scale)
             return None, None, None, None, dbias, dgain, *dsides
-        sides.room.out_by_token.copy_(dout)
-        dsides = Sides(*map(torch.empty_like, sides))
+        own, dsides = sides.room, Sides(*map(torch.empty_like, sides))
+        own.out_by_token.copy_(dout)
         dbias, dgain = unmix(
-            sides,
-            dsides,
+            own,
+            sides.flat(),
+            dsides.flat(),
             terms,
             ctx.scale,
             weights,

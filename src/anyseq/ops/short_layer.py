@@ -17,6 +17,7 @@ from torch.nn.functional import linear
 
 from anyseq.ops.call import Call
 from anyseq.ops.own_steps import is_followed
+from anyseq.ops.room import LayerRoom, room
 from anyseq.ops.short import terms_of
 from anyseq.ops.short_step import Sides, Terms, mix, unmix, written_out
 
@@ -55,16 +56,15 @@ class _Layer(torch.autograd.Function):
         x: Tensor,
         *weights: Any,
     ) -> Tensor:
-        given, rows = HeadWeights(*weights), x.flatten(0, 1)
+        given, own = HeadWeights(*weights), _room(x, heads, len(weights[0]))
         joined = torch.cat((given.q, given.k, given.v))
-        projected = torch.mm(rows, joined.t())
+        torch.mm(x.flatten(0, 1), joined.t(), out=own.projected)
+        by_head = own.projected_sides.clone(memory_format=torch.contiguous_format)
         if given.q_bias is not None:
-            projected[:, : len(given.q)].add_(given.q_bias)
-        by_head = projected.view(*x.shape[:2], 3, heads, -1).permute(2, 0, 3, 1, 4).contiguous()
-        sides = Sides(*by_head)
-        shares = mix(sides, Terms(penalties, empty, bias, gain), scale, keep=learns)
-        by_token = sides.room.out_by_token.clone(memory_format=torch.contiguous_format)
-        mixed = by_token.view(len(rows), -1)
+            by_head[0].add_(given.q_bias.view(heads, 1, -1))
+        sides, terms = Sides(*by_head.flatten(1, 2)), Terms(penalties, empty, bias, gain)
+        shares = mix(own, sides, terms, scale, keep=learns)
+        mixed = own.out_by_token.clone(memory_format=torch.contiguous_format).view(own.mixed.shape)
         made = (shares, by_head, mixed, joined)
         ctx.save_for_backward(*made, empty, bias, gain, x, *given, *penalties)
         ctx.scale = scale
@@ -75,33 +75,40 @@ class _Layer(torch.autograd.Function):
         (dy,) = gradients
         shares, by_head, mixed, joined, empty, bias, gain, x, *rest = ctx.saved_tensors
         given, terms = HeadWeights(*rest[:5]), Terms(rest[5:], empty, bias, gain)
-        sides = Sides(*by_head)
+        heads = by_head.shape[2]
         if is_followed(dy):
-            found = _written_out(x, given, sides.q.shape[1], terms, ctx.scale, dy)
+            found = _written_out(x, given, heads, terms, ctx.scale, dy)
             return None, None, None, None, None, *found
         *_, learns_bias, learns_gain, learns_x, q, q_bias, k, v, o = ctx.needs_input_grad
-        rows, dy_rows, own = x.flatten(0, 1), dy.flatten(0, 1), sides.room
+        rows, dy_rows, own = x.flatten(0, 1), dy.flatten(0, 1), _room(x, heads, len(given.q))
         do = torch.mm(dy_rows.t(), mixed) if o else None
         if not any((learns_bias, learns_gain, learns_x, q, q_bias, k, v)):
             return *(None,) * 12, do
-        own.out_by_token.copy_(torch.mm(dy_rows, given.o).view(own.out_by_token.shape))
-        dby_head = torch.empty_like(by_head)
+        torch.mm(dy_rows, given.o, out=own.mixed)
+        own.out_by_token.copy_(own.mixed_by_token)
         dbias, dgain = unmix(
-            sides,
-            Sides(*dby_head),
+            own,
+            Sides(*by_head.flatten(1, 2)),
+            Sides(*own.sides_flat),
             terms,
             ctx.scale,
             shares,
             learns_bias=learns_bias,
             learns_gain=learns_gain,
         )
-        dprojected = dby_head.permute(1, 3, 0, 2, 4).reshape(len(rows), -1)
-        dx = torch.mm(dprojected, joined).view(x.shape) if learns_x else None
+        own.projected_sides.copy_(own.sides)
+        dx = torch.mm(own.projected, joined).view(x.shape) if learns_x else None
         dq = dk = dv = None
         if q or k or v:
-            dq, dk, dv = torch.mm(dprojected.t(), rows).split(len(given.q))
-        dq_bias = dprojected[:, : len(given.q)].sum(0) if q_bias else None
+            dq, dk, dv = torch.mm(own.projected.t(), rows).split(len(given.q))
+        dq_bias = own.sides[0].sum((0, 2)).flatten() if q_bias else None
         return None, None, None, None, None, dbias, dgain, dx, dq, dq_bias, dk, dv, do
+
+
+def _room(x: Tensor, heads: int, inner: int) -> LayerRoom:
+    """For q, k and v of x, with `inner` features each."""
+    batch, tokens, _ = x.shape
+    return room(LayerRoom, (batch, heads, tokens, tokens, inner // heads), x.dtype)
 
 
 def _written_out(

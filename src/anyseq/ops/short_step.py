@@ -20,7 +20,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from anyseq.ops.room import Room, Sizes, room
+from anyseq.ops.room import Room, room
 from anyseq.probability import Softmax
 
 
@@ -32,18 +32,14 @@ class Sides(NamedTuple):
     v: Tensor
 
     @property
-    def sizes(self) -> Sizes:
-        """Of the room for them."""
-        return *self.q.shape[:3], self.k.shape[2], self.v.shape[3]
-
-    @property
     def room(self) -> Room:
         """This thread's."""
-        return room(self.sizes, self.q.dtype)
+        sizes = *self.q.shape[:3], self.k.shape[2], self.v.shape[3]
+        return room(Room, sizes, self.q.dtype)
 
-    def flat(self) -> tuple[Tensor, Tensor, Tensor]:
+    def flat(self) -> Sides:
         """With one axis for batch and heads; views, if they are contiguous."""
-        return self.q.flatten(0, 1), self.k.flatten(0, 1), self.v.flatten(0, 1)
+        return Sides(*(side.flatten(0, 1) for side in self))
 
 
 class Terms(NamedTuple):
@@ -62,16 +58,17 @@ class Terms(NamedTuple):
         return self.penalties if self.bias is None else [self.bias, *self.penalties]
 
 
-def mix(sides: Sides, terms: Terms, scale: float, *, keep: bool) -> Tensor:
-    """Leaves `out` in the room and returns P, in memory of its own if it is to be kept."""
-    own, (q, k, v) = sides.room, sides.flat()
+def mix(own: Room, sides: Sides, terms: Terms, scale: float, *, keep: bool) -> Tensor:
+    """Leaves `out` in the room and returns P, in memory of its own if it is to be kept. The sides
+    are flat."""
+    q, k, v = sides
     weights = torch.empty_like(own.mixing) if keep else own.mixing
     added = terms.added
     for at, term in enumerate(added):
         own.change.add_(term) if at else own.change.copy_(term)
     _product(q, k.mT, scale, own.change_flat, added=bool(added))
     torch.softmax(own.change, -1, out=weights)
-    if own.keys and isnan(weights[..., 0].sum().item()):
+    if added and own.keys and isnan(weights.select(-1, 0).sum().item()):
         # perhaps from a row that sees nothing: its weights are to be 0
         weights.masked_fill_(own.change.amax(-1, keepdim=True) == -torch.inf, 0.0)
     if terms.gain is None:
@@ -85,6 +82,7 @@ def mix(sides: Sides, terms: Terms, scale: float, *, keep: bool) -> Tensor:
 
 
 def unmix(
+    own: Room,
     sides: Sides,
     dsides: Sides,
     terms: Terms,
@@ -95,8 +93,8 @@ def unmix(
     learns_gain: bool,
 ) -> tuple[Tensor | None, Tensor | None]:
     """From dout in the room: fills dsides, and returns the gradients of a bias and a gain, if they
-    are learned."""
-    own, (q, k, v), (dq, dk, dv) = sides.room, sides.flat(), dsides.flat()
+    are learned. The sides are flat."""
+    (q, k, v), (dq, dk, dv) = sides, dsides
     bias, gain, dbias, dgain = terms.bias, terms.gain, None, None
     if terms.empty is not None:
         own.out_by_head.masked_fill_(terms.empty, 0.0)
