@@ -131,13 +131,13 @@ def step_seconds(
     """Medians of alternating rounds: a step of training of each model, by its name; "batch", what
     it takes to make a batch of that size."""
     works: dict[str, Callable[[], object]] = {
-        name: training_step(model, task, size) for name, model in models.items()
+        name: partial(_repeat, training_step(model, task, size)) for name, model in models.items()
     }
-    works["batch"] = lambda: task.batch(size, generator(1))
-    taken = medians({name: partial(_repeat, work) for name, work in works.items()}, rounds)
-    return {name: seconds / _IN_A_ROW for name, seconds in taken.items()}
+    works["batch"] = lambda: task.batch(size, generator(1))  # once, between steps, as in training
+    taken = medians(works, rounds)
+    return {name: taken[name] / _IN_A_ROW for name in models} | {"batch": taken["batch"]}
 
 
-def _repeat(work: Callable[[], object]) -> None:
+def _repeat(step: Callable[[], object]) -> None:
     for _ in range(_IN_A_ROW):
-        work()
+        step()
