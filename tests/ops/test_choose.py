@@ -16,8 +16,8 @@ def plan(n: int = 4096, batch: int = 1, learns: bool = False, **arguments: Any) 
     return aq.attention_plan(q, q, q, **arguments)
 
 
-def table(n: int) -> aq.Toeplitz:
-    return aq.Toeplitz(torch.zeros(1, 2 * n - 1))
+def table(n: int, learns: bool = False) -> aq.Toeplitz:
+    return aq.Toeplitz(torch.zeros(1, 2 * n - 1, requires_grad=learns))
 
 
 def everywhere(b: Any, h: Any, i: Any, j: Any) -> Any:
@@ -47,7 +47,13 @@ def unchanged(x: Any, b: Any, h: Any, i: Any, j: Any) -> Any:
         ("sdpa", "ms dense", {"n": 1024, "pattern": ~aq.Window(3)}),
         ("tiled", "a gain", {"gain": table(4096)}),
         ("tiled", "log-sum-exp", {"return_lse": True}),
-        ("tiled", "dense mask", {"gain": table(512), "n": 512, "pattern": everywhere}),
+        ("short", "not long", {"gain": table(512), "n": 512, "pattern": everywhere}),
+        ("short", "not long", {**training(512, 4), "gain": table(512)}),
+        ("short", "not long", {**training(512, 4), "bias": table(512, learns=True)}),
+        ("sdpa", "dense", {**training(512, 4), "bias": table(512)}),
+        ("tiled", "dense mask", {**training(512, 32), "gain": table(512)}),
+        ("tiled", "dense mask", {"gain": table(513), "n": 513, "pattern": everywhere}),
+        ("block", "ms in tiles", {**training(512, 1), "pattern": aq.Window(3), "gain": table(512)}),
         ("short", "all in one step", training(64)),
         ("short", "all in one step", {**training(64), "pattern": aq.Window(3)}),
         ("short", "all in one step", {**training(256, 2), "is_causal": True}),

@@ -35,6 +35,8 @@ _TILES_RUN = 300_000.0  # ns for a run of tiles of one head, however small
 _FEW = 1 << 16  # scores of a head: too few for tiles
 _KEPT = 1 << 24  # scores of the formula that may be kept for the backward pass
 _STEP = 1 << 15  # scores from which on "short" is quicker than torch's kernels in training
+_STEP_MOST = 1 << 18  # scores of a head up to which it is, where torch's kernels would not do
+_STEP_KEPT = 1 << 22  # and of all heads: 16 MB in float32
 _STEP_KEYS = 16  # and keys
 _STEP_QUERIES = 16  # from which on it is quicker than operators without a backward pass
 
@@ -79,7 +81,7 @@ def choose(call: Call) -> tuple[str, str]:
         return "tiled", "a hook or another map than softmax: the formula, some rows at a time"
     only_tiles = call.gain is not None or call.return_lse
     if call.q.shape[2] * call.k.shape[2] <= _FEW:
-        if _pays_in_one_step(call) and short.refusal(call) is None:
+        if short.refusal(call) is None and _pays_in_one_step(call):
             return "short", "short, for training or with a gain: all in one step"
         if only_tiles and call.scores <= _KEPT:
             return "reference", "short, with a gain or the log-sum-exp: the formula"
@@ -93,6 +95,13 @@ def choose(call: Call) -> tuple[str, str]:
         or call.mask_mod is not None
         or isinstance(call.pattern, Full | Causal | None)
     ):
+        if (
+            short.refusal(call) is None
+            and call.q.shape[2] * call.k.shape[2] <= _STEP_MOST
+            and call.scores <= _STEP_KEPT
+            and _beyond_torch(call)
+        ):
+            return "short", "dense, with a gain or a learned bias, and not long: all in one step"
         return dense, "a dense mask, or none" + ", with a gain or the log-sum-exp" * only_tiles
     assert call.pattern is not None
     if not call.pattern.lasting:
@@ -116,23 +125,27 @@ def shared_by_layers(table: Toeplitz, queries: int, first: int) -> Term:
 
 
 def _pays_in_one_step(call: Call) -> bool:
-    """Torch's kernels have no gain, and no learned bias: there "short" is quicker than operators,
-    unless a few queries ask for keys that are more with every call. Otherwise torch's are quicker
-    without a backward pass, or with few scores."""
-    if torch.compiler.is_compiling():  # a graph holds operators, and serves many lengths
-        return False
-    sides = [
-        term.coefficients if isinstance(term, Toeplitz) else term
-        for term in (call.q, call.k, call.v, call.bias, call.gain)
-    ]
-    *_, bias, gain = sides
-    if not torch.is_grad_enabled() or not any(
-        side is not None and side.requires_grad for side in sides
-    ):
-        return gain is not None and call.q.shape[2] >= _STEP_QUERIES
-    if gain is not None or (bias is not None and bias.requires_grad):
+    """Torch's kernels are quicker without a backward pass, or with few scores."""
+    if _beyond_torch(call):
         return True
-    return call.scores >= _STEP and call.k.shape[2] >= _STEP_KEYS
+    learns = torch.is_grad_enabled() and _any_learns(call.q, call.k, call.v)
+    return learns and call.scores >= _STEP and call.k.shape[2] >= _STEP_KEYS
+
+
+def _beyond_torch(call: Call) -> bool:
+    """Torch's kernels have no gain, and no learned bias: there "short" is quicker than operators,
+    unless a few queries, which nobody differentiates, ask for keys that are more with every
+    call."""
+    bias, gain = (
+        term.coefficients if isinstance(term, Toeplitz) else term for term in (call.bias, call.gain)
+    )
+    if torch.is_grad_enabled() and _any_learns(call.q, call.k, call.v, bias, gain):
+        return gain is not None or _any_learns(bias)
+    return gain is not None and call.q.shape[2] >= _STEP_QUERIES
+
+
+def _any_learns(*parts: torch.Tensor | None) -> bool:
+    return any(part is not None and part.requires_grad for part in parts)
 
 
 def _masked_or_gained(call: Call) -> bool:
