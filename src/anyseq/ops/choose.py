@@ -117,9 +117,9 @@ def choose(call: Call) -> tuple[str, str]:
 
 def shared_by_layers(table: Toeplitz, queries: int, first: int) -> Term:
     """A table for several calls with these queries and all keys up to them: dense, once, if they
-    are so short that "auto" would make it dense in each of them."""
+    are so short that "auto" may make it dense in each of them."""
     keys = first + queries
-    if torch.compiler.is_compiling() or queries * keys > _FEW:
+    if torch.compiler.is_compiling() or queries * keys > _STEP_MOST:
         return table
     return table.dense(queries, keys, first)[None]
 
