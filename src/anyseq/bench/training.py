@@ -50,8 +50,7 @@ def bench_training(progress: Progress = silent, scale: str = "small") -> dict[st
     for done in range(whole):
         experiment, cell = cells[done % len(cells)]
         progress("training steps", done, whole)
-        turn = done // len(cells)
-        taken = _seconds(experiment, cell, first=("own", "torch")[turn % 2])
+        taken = _seconds(experiment, cell, turn=done // len(cells))
         if taken is not None:
             found.setdefault((experiment.name, cell.setting), []).append(taken)
     progress("training steps", whole, whole)
@@ -89,11 +88,12 @@ def _ratio(passes: Sequence[dict[str, float]], other: str) -> dict[str, float]:
     }
 
 
-def _seconds(experiment: AnyExperiment, cell: Cell, first: str) -> dict[str, float] | None:
+def _seconds(experiment: AnyExperiment, cell: Cell, turn: int) -> dict[str, float] | None:
     """What `step_seconds` finds for "own", "torch" and, with a gain, "formula"; None if torch has
     no parts for it.
 
-    first: the model that is made first, and so lies elsewhere in memory."""
+    turn: of the passes. Each time another model is made first, and so lies elsewhere in memory, and
+    rounds have other orders."""
     task = experiment.task(cell, Data())
     kinds: dict[str, Callable[[], nn.Module | None]] = {
         "own": partial(experiment.model, cell),
@@ -103,10 +103,11 @@ def _seconds(experiment: AnyExperiment, cell: Cell, first: str) -> dict[str, flo
         without_gain = replace(cell, position="rpe")  # type: ignore[call-arg]
         kinds |= {"formula": kinds["torch"], "torch": partial(experiment.peer, without_gain)}
     models: dict[str, nn.Module] = {}
-    for kind in sorted(kinds, key=lambda kind: kind != first):
+    names = list(kinds)
+    for kind in names[turn % len(names) :] + names[: turn % len(names)]:
         with own_random_state(0, "model"):
             model = kinds[kind]()
         if model is None:
             return None
         models[kind] = model
-    return step_seconds(models, task, cell.batch, _ROUNDS)
+    return step_seconds(models, task, cell.batch, _ROUNDS, seed=turn)

@@ -126,15 +126,15 @@ def training_step(model: nn.Module, task: Task, size: int) -> Callable[[], None]
 
 
 def step_seconds(
-    models: Mapping[str, nn.Module], task: Task, size: int, rounds: int
+    models: Mapping[str, nn.Module], task: Task, size: int, rounds: int, seed: int = 0
 ) -> dict[str, float]:
-    """Medians of alternating rounds: a step of training of each model, by its name; "batch", what
-    it takes to make a batch of that size."""
+    """Medians of alternating rounds, in orders by the seed: a step of training of each model, by
+    its name; "batch", what it takes to make a batch of that size."""
     works: dict[str, Callable[[], object]] = {
         name: partial(_repeat, training_step(model, task, size)) for name, model in models.items()
     }
     works["batch"] = lambda: task.batch(size, generator(1))  # once, between steps, as in training
-    taken = medians(works, rounds)
+    taken = medians(works, rounds, seed)
     return {name: taken[name] / _IN_A_ROW for name in models} | {"batch": taken["batch"]}
 
 

@@ -17,6 +17,7 @@ from anyseq.nn.sinks import BesideSink
 from anyseq.ops import (
     Call,
     HeadWeights,
+    any_learns,
     attend,
     attention,
     attention_layer,
@@ -150,7 +151,7 @@ class Attention(nn.Module):
             if self.kv_heads == self.heads
             else None
         )
-        learns = torch.is_grad_enabled() and _any_learns(x, *(weights or ())[:4])
+        learns = torch.is_grad_enabled() and any_learns(x, *(weights or ())[:4])
         may_be_one_step = (
             (learns or gain is not None)
             and self.backend in ("auto", "short")
@@ -237,10 +238,6 @@ class Attention(nn.Module):
         packed = linear(x, torch.cat((weights.q, weights.k, weights.v)), bias)
         packed = packed.view(*x.shape[:2], 3, self.heads, self.head_dim)
         return packed.permute(2, 0, 3, 1, 4).unbind(0)
-
-
-def _any_learns(*parts: torch.Tensor | None) -> bool:
-    return any(part is not None and part.requires_grad for part in parts)
 
 
 def check_dropout(dropout: object) -> float:

@@ -18,28 +18,31 @@ def feed_forward(
 ) -> Tensor:
     """ReLU(x W_up^T + b_up) W_down^T + b_down, for x (..., width)."""
     weights = (up_weight, up_bias, down_weight, down_bias)
+    shape = (*x.shape[:-1], len(down_weight))
     if _pays_in_one_step(x, weights):
-        one_step: Tensor = _Step.apply(x, *weights)
-        return one_step
+        rows: Tensor = _Step.apply(x, *weights)
+        return rows.view(shape)  # a view that the step gave could not be changed in place
     # with all rows in one axis ReLU may write where it reads: of a product of more axes torch gives
     # a view, whose gradient it would copy
     hidden = linear(x.reshape(-1, x.shape[-1]), up_weight, up_bias).relu_()
-    return linear(hidden, down_weight, down_bias).view(*x.shape[:-1], len(down_weight))
+    return linear(hidden, down_weight, down_bias).view(shape)
 
 
 def _pays_in_one_step(x: Tensor, weights: tuple[Tensor, ...]) -> bool:
-    """Whether there will be a backward pass, and a hidden layer so large that it is worth it."""
+    """Whether all weights learn, so that a step keeps no more than operators would, and the hidden
+    layer is so large that it is worth it."""
     return (
         torch.is_grad_enabled()
         and step_refusal(x, *weights) is None  # before sizes: a graph serves many
         and x.numel() * len(weights[0]) >= _LARGE * x.shape[-1]
-        and (x.requires_grad or any(weight.requires_grad for weight in weights))
+        and all(weight.requires_grad for weight in weights)
+        and not x.is_inference()  # cannot be kept for a backward pass
     )
 
 
 class _Step(torch.autograd.Function):
-    """In the backward pass dh = dy W_down is set to 0 in place where the ReLU is closed. An
-    operator would ask the system for as much memory again, four times that of x, which takes
+    """The output has all rows in one axis. In the backward pass dh = dy W_down is set to 0 in place
+    where the ReLU is closed: an operator would ask the system for as much memory again, which takes
     longer than what it computes."""
 
     @staticmethod
@@ -54,27 +57,20 @@ class _Step(torch.autograd.Function):
         rows = x.reshape(-1, x.shape[-1])
         hidden = torch.addmm(up_bias, rows, up_weight.t()).relu_()
         ctx.save_for_backward(x, up_weight, up_bias, down_weight, hidden)
-        y = torch.addmm(down_bias, hidden, down_weight.t())
-        return y.view(*x.shape[:-1], len(down_weight))
+        return torch.addmm(down_bias, hidden, down_weight.t())
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        (dy,) = gradients
         x, up_weight, up_bias, down_weight, hidden = ctx.saved_tensors
-        dy, rows = gradients[0].reshape(-1, len(down_weight)), x.reshape(-1, x.shape[-1])
-        dhidden = dy @ down_weight
+        rows, dhidden = x.reshape(-1, x.shape[-1]), dy @ down_weight
         if is_followed(dy):
             hidden = linear(rows, up_weight, up_bias).relu()
-            dhidden = dhidden * (hidden > 0)
+            dhidden = torch.ops.aten.threshold_backward(dhidden, hidden, 0)
         else:
             torch.ops.aten.threshold_backward.grad_input(dhidden, hidden, 0, grad_input=dhidden)
-        of_x, of_up, of_up_bias, of_down, of_down_bias = ctx.needs_input_grad
-        return (
-            (dhidden @ up_weight).view(x.shape) if of_x else None,
-            dhidden.mT @ rows if of_up else None,
-            dhidden.sum(0) if of_up_bias else None,
-            dy.mT @ hidden if of_down else None,
-            dy.sum(0) if of_down_bias else None,
-        )
+        dx = (dhidden @ up_weight).view(x.shape) if ctx.needs_input_grad[0] else None
+        return dx, dhidden.mT @ rows, dhidden.sum(0), dy.mT @ hidden, dy.sum(0)
 
 
 class FeedForward(nn.Module):

@@ -15,6 +15,7 @@ import torch
 
 from anyseq.ops import block, flex, reference, sdpa, short, tiled
 from anyseq.ops.call import Call, Term
+from anyseq.ops.own_steps import any_learns
 from anyseq.ops.tiles import covered_scores
 from anyseq.patterns import Causal, Full
 from anyseq.positions import Toeplitz
@@ -115,11 +116,18 @@ def choose(call: Call) -> tuple[str, str]:
     return ("block" if sparse_time < dense_time else dense), times
 
 
-def shared_by_layers(table: Toeplitz, queries: int, first: int) -> Term:
+def shared_by_layers(table: Toeplitz, batch: int, queries: int, first: int, dense: bool) -> Term:
     """A table for several calls with these queries and all keys up to them: dense, once, if they
-    are so short that "auto" may make it dense in each of them."""
+    are so short that "auto" would make it dense in each of them.
+
+    dense: whether all of them are calls, with dense masks and without dropout, that may take
+    "short"."""
     keys = first + queries
-    if torch.compiler.is_compiling() or queries * keys > _STEP_MOST:
+    if torch.compiler.is_compiling():
+        return table
+    scores = queries * keys
+    in_steps = scores <= _STEP_MOST and batch * len(table.coefficients) * scores <= _STEP_KEPT
+    if scores > _FEW and not (dense and in_steps):
         return table
     return table.dense(queries, keys, first)[None]
 
@@ -128,7 +136,7 @@ def _pays_in_one_step(call: Call) -> bool:
     """Torch's kernels are quicker without a backward pass, or with few scores."""
     if _beyond_torch(call):
         return True
-    learns = torch.is_grad_enabled() and _any_learns(call.q, call.k, call.v)
+    learns = torch.is_grad_enabled() and any_learns(call.q, call.k, call.v)
     return learns and call.scores >= _STEP and call.k.shape[2] >= _STEP_KEYS
 
 
@@ -139,13 +147,9 @@ def _beyond_torch(call: Call) -> bool:
     bias, gain = (
         term.coefficients if isinstance(term, Toeplitz) else term for term in (call.bias, call.gain)
     )
-    if torch.is_grad_enabled() and _any_learns(call.q, call.k, call.v, bias, gain):
-        return gain is not None or _any_learns(bias)
+    if torch.is_grad_enabled() and any_learns(call.q, call.k, call.v, bias, gain):
+        return gain is not None or any_learns(bias)
     return gain is not None and call.q.shape[2] >= _STEP_QUERIES
-
-
-def _any_learns(*parts: torch.Tensor | None) -> bool:
-    return any(part is not None and part.requires_grad for part in parts)
 
 
 def _masked_or_gained(call: Call) -> bool:

@@ -40,3 +40,8 @@ def is_followed(gradient: Tensor) -> bool:
     if torch._C._are_functorch_transforms_active():
         return True
     return torch._C._functorch.is_legacy_batchedtensor(gradient)
+
+
+def any_learns(*parts: Tensor | None) -> bool:
+    """Whether some of them, None left out, want a gradient."""
+    return any(part is not None and part.requires_grad for part in parts)

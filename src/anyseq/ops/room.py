@@ -76,7 +76,7 @@ _rooms = _Rooms()
 
 
 def numbers(sizes: Sizes) -> int:
-    """How many a room for these sizes holds."""
+    """How many a `Room` for these sizes holds; a `LayerRoom` has 6·B·N·H·D more."""
     batch, heads, queries, keys, value_size = sizes
     return batch * heads * queries * (2 * keys + value_size)
 

@@ -14,7 +14,7 @@ from anyseq.ops.sdpa import hidden
 from anyseq.ops.short_step import Sides, Terms, mix, unmix, written_out
 
 _MOST = 1 << 23  # scores: 32 MB in float32 that a layer keeps for its backward pass
-_MOST_ROOM = 1 << 25  # numbers of working memory, which a thread keeps
+_MOST_ROOM = 1 << 25  # numbers of working memory, which a thread keeps; a layer's `Room` has more
 
 
 def refusal(call: Call) -> str | None:

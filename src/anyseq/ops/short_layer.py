@@ -36,12 +36,12 @@ def attention_layer(x: Tensor, weights: HeadWeights, call: Call) -> Tensor:
     """(B, N, dim) -> (B, N, dim). The call is one that "short" can do, with anything as q, k and v
     that has the shape and kind of the projections of x."""
     heads, learns = call.q.shape[1], torch.is_grad_enabled()
-    y: Tensor = _Layer.apply(call.scale, heads, learns, *terms_of(call), x, *weights)
-    return y
+    rows: Tensor = _Layer.apply(call.scale, heads, learns, *terms_of(call), x, *weights)
+    return rows.view(x.shape)  # a view that the step gave could not be changed in place
 
 
 class _Layer(torch.autograd.Function):
-    """penalties, empty, bias, gain: `Terms`; weights: `HeadWeights`."""
+    """penalties, empty, bias, gain: `Terms`; weights: `HeadWeights`. The output is (B·N, dim)."""
 
     @staticmethod
     def forward(
@@ -68,7 +68,7 @@ class _Layer(torch.autograd.Function):
         made = (shares, by_head, mixed, joined)
         ctx.save_for_backward(*made, empty, bias, gain, x, *given, *penalties)
         ctx.scale = scale
-        return torch.mm(mixed, given.o.t()).view(x.shape)
+        return torch.mm(mixed, given.o.t())
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
@@ -77,14 +77,14 @@ class _Layer(torch.autograd.Function):
         given, terms = HeadWeights(*rest[:5]), Terms(rest[5:], empty, bias, gain)
         heads = by_head.shape[2]
         if is_followed(dy):
-            found = _written_out(x, given, heads, terms, ctx.scale, dy)
+            found = _written_out(x, given, heads, terms, ctx.scale, dy.view(x.shape))
             return None, None, None, None, None, *found
         *_, learns_bias, learns_gain, learns_x, q, q_bias, k, v, o = ctx.needs_input_grad
-        rows, dy_rows, own = x.flatten(0, 1), dy.flatten(0, 1), _room(x, heads, len(given.q))
-        do = torch.mm(dy_rows.t(), mixed) if o else None
+        rows, own = x.flatten(0, 1), _room(x, heads, len(given.q))
+        do = torch.mm(dy.t(), mixed) if o else None
         if not any((learns_bias, learns_gain, learns_x, q, q_bias, k, v)):
             return *(None,) * 12, do
-        torch.mm(dy_rows, given.o, out=own.mixed)
+        torch.mm(dy, given.o, out=own.mixed)
         own.out_by_token.copy_(own.mixed_by_token)
         dbias, dgain = unmix(
             own,

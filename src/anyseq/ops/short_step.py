@@ -68,7 +68,7 @@ def mix(own: Room, sides: Sides, terms: Terms, scale: float, *, keep: bool) -> T
         own.change.add_(term) if at else own.change.copy_(term)
     _product(q, k.mT, scale, own.change_flat, added=bool(added))
     torch.softmax(own.change, -1, out=weights)
-    if added and own.keys and isnan(weights.select(-1, 0).sum().item()):
+    if own.keys and isnan(weights.select(-1, 0).sum().item()):
         # perhaps from a row that sees nothing: its weights are to be 0
         weights.masked_fill_(own.change.amax(-1, keepdim=True) == -torch.inf, 0.0)
     if terms.gain is None:
