@@ -9,6 +9,7 @@ import torch
 
 import anyseq as aq
 from anyseq.errors import InvalidArgument
+from anyseq.ops import shared_by_layers
 
 
 def plan(n: int = 4096, batch: int = 1, learns: bool = False, **arguments: Any) -> aq.AttentionPlan:
@@ -168,3 +169,20 @@ def test_flex_takes_inputs_that_could_have_gradients() -> None:
             for backend in ("flex", "reference")
         ]
     torch.testing.assert_close(*lse)
+
+
+@pytest.mark.parametrize(
+    ("batch", "n", "dense", "shared"),
+    [
+        (64, 256, False, True),
+        (1, 257, False, False),  # tiles want the table
+        (4, 512, True, True),
+        (32, 512, True, False),  # too many scores for "short"
+        (1, 513, True, False),
+    ],
+)
+def test_layers_share_a_dense_table_where_they_take_it_so(
+    batch: int, n: int, dense: bool, shared: bool
+) -> None:
+    made = shared_by_layers(table(n), batch, n, 0, dense)
+    assert isinstance(made, torch.Tensor) == shared

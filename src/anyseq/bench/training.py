@@ -36,8 +36,8 @@ def bench_training(progress: Progress = silent, scale: str = "small") -> dict[st
     making its batch has in a step of ours.
 
     "against_torch": {"ratio", "low", "high"}, how many times as many steps ours makes, with the
-    ends of an interval that holds it with 95 %. torch's layers have no gain: beside URPE they do
-    without it, and "against_formula" sets ours beside the same model with the gain by torch's
+    ends of Student's 95 % interval over the passes. torch's layers have no gain: beside URPE they
+    do without it, and "against_formula" sets ours beside the same model with the gain by torch's
     operators, None elsewhere.
 
     The data is what every machine has: only its shapes matter here.

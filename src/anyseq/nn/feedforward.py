@@ -29,8 +29,8 @@ def feed_forward(
 
 
 def _pays_in_one_step(x: Tensor, weights: tuple[Tensor, ...]) -> bool:
-    """Whether all weights learn, so that a step keeps no more than operators would, and the hidden
-    layer is so large that it is worth it."""
+    """Whether all weights learn, so that operators would keep as much (but for the first bias), and
+    the hidden layer is so large that it is worth it."""
     return (
         torch.is_grad_enabled()
         and step_refusal(x, *weights) is None  # before sizes: a graph serves many
