@@ -115,8 +115,8 @@ def test_what_was_built_holds(name: str) -> None:
     assert all(check.passed for check in verification.checks if check.name != "balls")
     before = "front" if "gather" in name else "places"
     dense = certificate(name).claim.dense
-    wanted = ["report", "weights", "table", "facts", "layers", before, "network", "look-up"]
-    wanted += ["error", "measure", "balls"]
+    wanted = ["report", "weights", "table", "facts", "sizes", "layers", before, "network"]
+    wanted += ["look-up", "error", "measure", "balls"]
     if dense and before == "places":
         wanted.remove(before)
     assert [check.name for check in verification.checks] == wanted

@@ -17,7 +17,7 @@ from anyseq.construct.verify_hats import boxes_error
 from anyseq.construct.verify_terms import Disagreement, terms_hold
 from anyseq.errors import FileProblem
 from construct.folders import bind, tamper
-from construct.forgery import as_of, claim_of, failed, forge, with_terms
+from construct.forgery import as_of, claim_of, failed, forge, network_with, with_terms
 
 MEAN, SPIKE = FUNCTIONS["plus-mean"], aq.functions["spike"]
 NOWHERE = aq.NoPosition()
@@ -52,6 +52,7 @@ def level(x: torch.Tensor) -> torch.Tensor:
 
 RESULTS: dict[str, Approximation] = {
     "gather": build(wave, aq.Design(1), 2, 0.5, "sup", "gather", lipschitz=6.0),
+    "identity": build(lambda x: x, aq.Design(1), 1, 2.0**-11, "sup", "gather", lipschitz=1.0),
     "tokens": build(MEAN, aq.Design(2), 1, 0.5, "sup", "gather", lipschitz=2.0),
     "per feature": build(wave, aq.Design(1), 2, 0.5, "sup", "gather", lipschitz=[3.0, 3.0]),
     "modulus": build(wave, aq.Design(1), 2, 0.5, "sup", "gather", lipschitz=lambda h: 6 * h),
@@ -65,6 +66,9 @@ RESULTS: dict[str, Approximation] = {
     "yun": build(FUNCTIONS["sort"], aq.Design(2), 1, 0.5, "lp", "yun", lipschitz=1.0),
     "yun, modulus": build(
         FUNCTIONS["sort"], aq.Design(2), 1, 0.5, "lp", "yun", lipschitz=lambda h: h
+    ),
+    "yun, window": build(
+        FUNCTIONS["sort"], aq.Design(2, aq.Window(1)), 1, 0.5, "lp", "yun", lipschitz=1.0
     ),
     "yun, no order": build(MEAN, ANY_ORDER, 1, 1.0, "lp", "yun", lipschitz=2.0),
     "sum": build(MEAN, ANY_ORDER, 1, 0.9, "sup", "sum", lipschitz=2.0),
@@ -301,3 +305,100 @@ def test_a_table_of_numbers_that_are_none_is_found() -> None:
     values = RESULTS["gather"].fused.tensors()["values"].clone()
     values[0] = math.nan
     assert "none" in forged("gather", look_up={"values": values})["table"]
+
+
+def last_units(name: str, feature: int, units: list[Any]) -> dict[str, torch.Tensor]:
+    """Weights with further units in the last half: (up weight on a feature, bias, down weight)."""
+    tensors = RESULTS[name].model.state_dict()
+    weights = {key: tensors[key].clone() for key in ("up_weight", "up_bias", "down_weight")}
+    free = (weights["down_weight"][-1] == 0).all(0).nonzero().flatten().tolist()
+    for unit, (up, bias, down) in zip(free[: len(units)], units, strict=True):
+        weights["up_weight"][-1, unit] = 0.0
+        weights["up_weight"][-1, unit, feature] = up
+        weights["up_bias"][-1, unit] = bias
+        weights["down_weight"][-1, 0, unit] = down
+    return weights
+
+
+def spike(at: float, half: float, slope: float) -> list[tuple[float, float, float]]:
+    """Three units that are 1 at `at` and 0 from `half` away on."""
+    down = 1 / (slope * half)
+    return [(slope, -slope * (at + k * half), (1 - 3 * (k == 0)) * down) for k in (-1, 0, 1)]
+
+
+def off_by(name: str, weights: dict[str, torch.Tensor], entry: float) -> float:
+    x = torch.full((1, RESULTS[name].size.tokens, 1), entry).double()
+    with torch.no_grad():
+        other = network_with(RESULTS[name], weights)
+        return float((other(x) - RESULTS[name].model(x)).abs().max())
+
+
+@pytest.mark.parametrize("dead", [0.0, 2.0**60, 2.0**1023])
+def test_units_that_bend_within_a_simplex_are_found_beside_a_dead_one(dead: float) -> None:
+    """A spike between two nodes, and a unit of a large bias that nothing reads: that this one may
+    round is no excuse for the others."""
+    step = 2.0**-11
+    units = spike((777 + 5 / 16) * step, step / 16, 1.0)
+    weights = last_units("identity", 2, [*units, (0.0, dead, 0.0)])
+    assert off_by("identity", weights, (777 + 5 / 16) * step) == 1.0
+    assert {"network", "error"} & forged("identity", weights=weights).keys()
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_units_of_a_wide_layer_that_hardly_bend_are_found_by_their_weights(sign: float) -> None:
+    """Units that are no more than 2^-20 below 0, or above, on the whole cube; the claim says that
+    much is lost by rounding, but not as much as that."""
+    at, half = 0.25 if sign > 0 else 0.75, 2.0**-13
+    units = [(sign * up, sign * bias, down) for up, bias, down in spike(at, half, 2.0**-19)]
+    weights = last_units("wide", 5, units)
+    assert off_by("wide", weights, at) > 0.99
+    more = with_terms(claim("wide"), rounding=1e11)
+    assert more.upper < 0.85
+    assert {"network", "error"} & forged("wide", more, weights=weights).keys()
+
+
+def test_units_of_a_wide_layer_that_only_seem_off_are_found() -> None:
+    """Features 0 and 5 hold the same number in token 0. So the unit is -1 there, but for what a
+    product of that size rounds by; in token 1 it is off without doubt."""
+    weights = last_units("wide", 5, [(1.1 * 2.0**60, -1.0, 2.0**-9)])
+    unit = int(weights["up_weight"][-1, :, 5].argmax())
+    weights["up_weight"][-1, unit, 0] = -1.1 * 2.0**60
+    weights["up_weight"][-1, unit, 2] = -(2.0**62)
+    found = forged("wide", with_terms(claim("wide"), rounding=1e11), weights=weights)
+    assert {"network", "error"} & found.keys(), found
+
+
+@pytest.mark.parametrize("name", RESULTS)
+@pytest.mark.parametrize("said", ["tokens", "features", "out_features", "steps"])
+def test_sizes_that_no_tensor_has_are_found_at_once(name: str, said: str) -> None:
+    for number in (10**12, 2**61, 10**4000, 0, -1, 1.5, "2", True):
+        other: dict[str, Any] = {said: number}
+        assert "sizes" in forged(name, replace(claim(name), **other)), number
+
+
+def test_a_file_that_speaks_of_many_tokens_is_read_at_once(tmp_path: Path) -> None:
+    """No tensor of this network says how many there are; its table does."""
+    RESULTS["sum"].save(tmp_path / "r")
+    tamper(tmp_path / "r", ("certificate", "claim", "tokens"), 10**12)
+    held = aq.load(tmp_path / "r").certificate
+    assert held is not None
+    assert {"report", "sizes"} <= failed(held.verify()).keys()
+    for place in (("design", "tokens"), ("shape", "tokens")):
+        tamper(tmp_path / "r", place, 10**12)
+        with pytest.raises(FileProblem, match=r"tokens|shape"):
+            aq.load(tmp_path / "r")
+
+
+@pytest.mark.parametrize("layer", [-1, -3])
+def test_attention_after_the_value_map_is_found(layer: int) -> None:
+    """On the ramps nothing but the last clip says how large outputs are."""
+    result = RESULTS["yun, window"]
+    tensors, size = result.model.state_dict(), result.size
+    shape = replace(size, attention_layers=size.attention_layers + 1)
+    names = [key for key in shape.tensors() if key[:2] in ("q_", "k_", "v_", "o_")]
+    weights = {key: torch.cat([tensors[key], 0 * tensors[key][:1]]) for key in names}
+    halves = tensors["halves"].clone()
+    halves[layer, 0] = size.attention_layers
+    assert not forged("yun, window")
+    found = forged("yun, window", shape=shape, weights=weights | {"halves": halves})
+    assert "attention after they begin" in found["network"]

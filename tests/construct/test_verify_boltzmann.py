@@ -78,7 +78,7 @@ def test_what_was_built_holds(name: str) -> None:
     verification = held.verify()
     assert verification, verification
     checks = {check.name: check for check in verification.checks}
-    wanted = "report weights table facts layers network look-up error measure balls"
+    wanted = "report weights table facts sizes layers network look-up error measure balls"
     assert list(checks) == wanted.split()
     assert [n for n, check in checks.items() if "SAMPLED" in check.why] == ["look-up"]
     assert checks["balls"].passed is (True if name in ONE_HEAD or name in BOS else None)

@@ -120,7 +120,7 @@ SLOTS_AT = RESULTS["3 tokens"].size.width - 6  # | slots (3) | values (3)
         ("memory_value", (7, 2), 1e-15, "a value is not the table's"),
         ("up_weight", (1, 0, 1), -1.0, "selector"),
         ("up_weight", (1, 0, SLOTS_AT), 1e-9, "selector: it looks at x"),
-        ("up_weight", (1, 0, 0), 1e308, "selector: it looks at x"),
+        ("up_weight", (1, 0, 0), 1e100, "selector: it looks at x"),
         ("up_weight", (1, 2, SLOTS_AT + 3), 1.0, "selector"),
         ("up_bias", (1, 1), 0.5, "selector"),
         ("down_weight", (1, 0, 1), 1e-12, "selector: token 1 does not take its own output"),

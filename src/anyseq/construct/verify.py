@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
+import numpy as np
 import torch
 
 from anyseq.construct.claim import Claim
@@ -23,7 +24,7 @@ from anyseq.construct.verification import Check, Tensors, Verification
 from anyseq.construct.verify_balls import Mean, balls_agree, random_inputs
 from anyseq.construct.verify_boltzmann import boltzmann_network
 from anyseq.construct.verify_cells import cells_network
-from anyseq.construct.verify_design import layers_of
+from anyseq.construct.verify_design import layers_of, sizes_fit
 from anyseq.construct.verify_front import Front, read_front, readable, run_front
 from anyseq.construct.verify_hats import boxes_error, hats_network
 from anyseq.construct.verify_kuhn import Grid, kuhn_network
@@ -55,10 +56,16 @@ def verify(
 ) -> Verification:
     """Look at the network, its look-up, its error, and at some inputs in ball arithmetic.
 
+    If the sizes claimed are not those of the tensors, that is all it says. So its work is bounded
+    by what the files hold, whatever they say: it grows with the square of their size at most, and
+    what would be more (all simplices of a grid, all sequences of cells) is sampled.
+
     look_up: what `table` belongs to.
     order: what the look-up of "yun" thinks positions add to the tokens; None for other methods.
     """
     looks = _Looks(claim, network, table)
+    if not looks.at("sizes", lambda: sizes_fit(claim, network, table)):
+        return Verification(tuple(looks.checks))
     looks.at("layers", lambda: layers_of(network, memory=claim.method == "partition"))
     good = all(looks.at(name, look) for name, look in looks.at_network(order).items())
     looks.at("look-up", lambda: looks.tried(look_up))
@@ -208,9 +215,11 @@ class _Looks:
 
 
 def _check(name: str, look: Callable[[], str]) -> Check:
-    """A look returns what it saw, or raises Disagreement or Skipped."""
+    """A look returns what it saw, or raises Disagreement or Skipped; what overflows is an error, as
+    no comparison with NaN would be."""
     try:
-        return Check(name, True, look())
+        with np.errstate(over="raise", invalid="raise"):
+            return Check(name, True, look())
     except Disagreement as problem:
         return Check(name, False, str(problem))
     except Skipped as reason:

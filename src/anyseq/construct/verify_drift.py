@@ -7,7 +7,8 @@ between them (all are affine there, so that absolute values are convex), a sum o
 order, rounds by at most (k+1)u times the sizes that are summed: a new unknown number. A ReLU that
 is on throughout passes on all that is off in its input, α; any other passes on sα with some s in
 [0, 1], that is α/2 and a new unknown number times |α|/2. So what leaves a feature,
-x - ReLU(x + 1) + 1, takes along what it was off by.
+x - ReLU(x + 1) + 1, takes along what it was off by. A ReLU that is not affine between nodes is off
+by as much as it bends.
 """
 
 from __future__ import annotations
@@ -41,9 +42,10 @@ class Drift:
         down_bias: np.ndarray,
         state: np.ndarray,
         pre: np.ndarray,
+        bent: np.ndarray | float = 0.0,
     ) -> None:
         """One more layer; state (..., width) and pre (..., hidden): tokens before it and its
-        pre-activations, at the nodes."""
+        pre-activations, at the nodes; bent (hidden,): how far its ReLUs are from affine between."""
         size = np.abs(state).reshape(-1, state.shape[-1]).max(0)
         flat = pre.reshape(-1, pre.shape[-1])
         hidden, on = np.maximum(flat.max(0), 0.0), flat.min(0) >= _ON
@@ -52,7 +54,7 @@ class Drift:
         passed = up @ self._factors
         most = np.abs(passed).sum(1) + rounds
         passed = np.where(on[:, None], passed, passed / 2)
-        fresh = np.where(on, rounds, (rounds + most) / 2)
+        fresh = np.where(on, rounds, (rounds + most) / 2) + bent
         added = np.abs(down) @ hidden + np.abs(down_bias)
         sums = _MARGIN * _UNIT * ((_terms(down) + 2) * added + size * (added > 0))
         factors = np.concatenate(

@@ -125,7 +125,7 @@ def read_front(
             up, down = net["up_weight"][feedforward], net["down_weight"][feedforward]
             pre = exact(state, up, net["up_bias"][feedforward], claim.steps)
             for vertex in range(state.shape[1]):
-                keeps_signs(pre[:, vertex], corners, 0.0, feedforward)
+                keeps_signs(pre[:, vertex], corners, feedforward)
             more = exact(np.maximum(pre, 0.0), down, net["down_bias"][feedforward], claim.steps)
             state = state + more
     raise Disagreement("no layer after which every token holds its place and x, and nothing else")
@@ -216,21 +216,27 @@ def first_layers(network: Stack, layers: int) -> Stack:
     return Stack(network.design, shape, tensors | {"halves": halves})
 
 
-def keeps_signs(pre: np.ndarray, corners: np.ndarray, slack: float, layer: int) -> None:
-    """No unit may be above slack at one corner of a simplex, and below -slack at another."""
-    above, below = pre > slack, pre < -slack
-    both = above.any(0) & below.any(0)  # only these units need a closer look
-    above, below = above[:, both], below[:, both]
-    if (_somewhere(above, corners) & _somewhere(below, corners)).any():
+def keeps_signs(pre: np.ndarray, corners: np.ndarray, layer: int) -> None:
+    """No unit may be positive at one corner of a simplex, and negative at another."""
+    if bends(pre, corners).any():
         raise Disagreement(f"feed-forward layer {layer}: a unit changes sign within a simplex")
 
 
-def _somewhere(holds: np.ndarray, corners: np.ndarray) -> np.ndarray:
-    """(simplices, units): whether it holds at some corner."""
-    found = holds[corners[:, 0]]
+def bends(pre: np.ndarray, corners: np.ndarray) -> np.ndarray:
+    """(units,): how far ReLU(pre) may be from affine on a simplex, pre (nodes, units) being affine.
+
+    With p = max pre and q = max(-pre) at its corners: ReLU(pre) and the interpolant of its values
+    there both lie between pre and pre + q, and between 0 and p, so they are min(p, q) apart at most
+    if both are positive, and equal otherwise.
+    """
+    both = (pre > 0).any(0) & (pre < 0).any(0)  # only these units need a closer look
+    found = np.zeros(pre.shape[1])
+    above = below = pre[corners[:, 0]][:, both]
     for corner in range(1, corners.shape[1]):
-        found |= holds[corners[:, corner]]
-    return np.asarray(found)
+        here = pre[corners[:, corner]][:, both]
+        above, below = np.maximum(above, here), np.minimum(below, here)
+    found[both] = np.minimum(above, -below).clip(min=0.0).max(0, initial=0.0)
+    return found
 
 
 def exact(x: np.ndarray, weight: np.ndarray, shift: np.ndarray | float, steps: int) -> np.ndarray:

@@ -11,8 +11,8 @@ tokens hold their slots (`anyseq.construct.verify_front`):
    with sums below 2^53 δ: float64 adds them without error, in any order, so signs are exact. What
    goes into the values are whole numbers times multiples of some 2^k, with sums below 2^53 2^k.
 
-So it is enough to run the network at the nodes. The last layer, which reads the values, is checked
-with a margin for rounding.
+So it is enough to run the network at the nodes. The last layer reads the values, whose sums round:
+by how much its units bend in a simplex is found, and counts as rounding, weight by weight.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ import torch
 from anyseq.construct.claim import Claim
 from anyseq.construct.verification import fresh
 from anyseq.construct.verify_drift import Drift
-from anyseq.construct.verify_front import Front, Weights, keeps_signs
+from anyseq.construct.verify_front import Front, Weights, bends, keeps_signs
 from anyseq.construct.verify_terms import Disagreement
 from anyseq.nn import Stack
 
@@ -83,7 +83,7 @@ def agrees(
     claim: Claim, net: Weights, values: np.ndarray, grid: Grid, front: Front
 ) -> tuple[str, float]:
     """The network is affine on the simplices of the grid and has these values (nodes, tokens,
-    out_features) at its nodes; and what float64 may add to one entry in these layers."""
+    out_features) at its nodes; and how far one entry may be from that in float64."""
     nodes = grid.nodes
     found, off = _remaining(claim, net, front, grid.corners)
     apart = np.abs(found - values).reshape(len(nodes), -1).max(1)
@@ -95,7 +95,7 @@ def agrees(
         f"{part}affine on {len(grid.corners):,} of {grid.total:,} simplices, and the table at "
         f"{len(nodes):,} of {grid.every:,} nodes (read from the weights, from the slots on)"
     )
-    return text, off
+    return text, off + float(apart.max())
 
 
 def _simplices(claim: Claim, most: int, boxes: np.ndarray | None) -> np.ndarray:
@@ -131,8 +131,8 @@ def _numbers(claim: Claim, corners: np.ndarray) -> np.ndarray:
 def _remaining(
     claim: Claim, net: Weights, front: Front, corners: np.ndarray
 ) -> tuple[np.ndarray, float]:
-    """(nodes, tokens, out_features): the output, after a look at the signs of all units; and what
-    float64 may add to one entry.
+    """(nodes, tokens, out_features): the output, after a look at the signs of all units; and how
+    far one entry may be from what is affine between these, in float64.
 
     Features that real numbers go into are values; no layer but the last may read them after that.
     """
@@ -163,7 +163,7 @@ def _remaining(
             raise Disagreement(f"feed-forward layer {layer}: a sum too large to be exact")
         pre = state @ up.T + net["up_bias"][layer]
         for token in range(pre.shape[1]):
-            keeps_signs(pre[:, token], corners, 0.0, layer)
+            keeps_signs(pre[:, token], corners, layer)
         hidden, shift = np.maximum(pre, 0.0), net["down_bias"][layer]
         if (hidden[..., down[real].any(0)] % 1).any():
             raise Disagreement(f"feed-forward layer {layer}: values get what is not whole at nodes")
@@ -175,10 +175,8 @@ def _remaining(
         raise Disagreement("values: a sum is too large for float64 to be exact at the nodes")
     weight, shift = net["up_weight"][-1], net["up_bias"][-1]
     pre = state @ weight.T + shift
-    slack = 64 * _UNIT * float((np.abs(state) @ np.abs(weight).T + np.abs(shift)).max())
-    for token in range(claim.tokens):
-        keeps_signs(pre[:, token], corners, slack, rows[-1])
-    drift.layer(weight, shift, net["down_weight"][-1], net["down_bias"][-1], state, pre)
+    bent = np.max([bends(pre[:, token], corners) for token in range(claim.tokens)], axis=0)
+    drift.layer(weight, shift, net["down_weight"][-1], net["down_bias"][-1], state, pre, bent)
     out = state + np.maximum(pre, 0.0) @ net["down_weight"][-1].T + net["down_bias"][-1]
     entries = slice(claim.out_features)
     return np.asarray(out[..., entries]), float(drift.off[entries].max())

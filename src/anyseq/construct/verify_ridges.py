@@ -4,7 +4,8 @@
    found at the corners 0, e_1, ..., e_D of the cube, and compared at other inputs.
 2. With it every unit of the last half is ReLU(κ·x - t) in each token. A unit that is below 0 on the
    whole cube adds nothing, one that is above adds something affine, and all others must be kinks of
-   the table's ridges, with their changes of slope; what is affine must agree as well.
+   the table's ridges, with their changes of slope; what is affine must agree as well. A unit that
+   is a little above 0, or below, and counts as if it were not, costs as much, times its weight.
 3. The ridges must be those of the kernel, for the values at the nodes: amplitudes are summed again,
    in another order and by another formula for the kernel.
 
@@ -204,11 +205,8 @@ def _token(
     slope, start = states.slope[token], states.start[token]
     way, shift, weight = up @ slope, up @ start + bias, down[:outputs].T
     top, bottom = shift + way.clip(min=0).sum(1), shift + way.clip(max=0).sum(1)
-    used = weight.any(1) & (top > -_NEAR)
-    kink = used & (bottom < -_NEAR) & (top > _NEAR)
-    on = used & ~kink & (top > _NEAR)
-    if (used & ~kink & ~on).any():
-        raise Disagreement("a unit of the last half bends at the edge of the cube")
+    kink = weight.any(1) & (bottom < -_NEAR) & (top > _NEAR)
+    on = weight.any(1) & ~kink & (top + bottom > 0)
     change, moved = _changes(table, way[kink], -shift[kink], weight[kink], degree)
     rate = np.repeat(table["rate"], table["pieces"] + 1)[:, None]
     knots = table["knots"][:, token]
@@ -228,12 +226,14 @@ def _token(
     size = max(1e-300, float(np.abs(table["values"]).max()))
     if off.max() > _NEAR * (1 + size):
         raise Disagreement(f"token {token + 1} adds up other ridges, off by {off.max():.3g}")
-    live = kink | on
     holds = np.abs(start) + np.abs(slope).sum(1)
-    once = (up.shape[1] + 4) * _UNIT * (np.abs(up[live]) @ holds + np.abs(bias[live]))
-    once += np.abs(up[live]) @ states.off[token]
-    added = (live.sum() + 8) * _UNIT * top[live]
-    return float((off + np.abs(weight[live]).T @ (once + added)).max()), int(kink.sum())
+    once = (up.shape[1] + 4) * _UNIT * (np.abs(up) @ holds + np.abs(bias))
+    once += np.abs(up) @ states.off[token]
+    live = kink | on
+    once[~live] = (once + top)[~live].clip(min=0.0)
+    once[on] += (-bottom[on]).clip(min=0.0)
+    added = ((live | (once > 0)).sum() + 8) * _UNIT * np.where(live, top, once)
+    return float((off + np.abs(weight).T @ (once + added)).max()), int(kink.sum())
 
 
 def _changes(

@@ -81,7 +81,10 @@ def cells_run(
     if (net["halves"][first : _layer_of(net, reader.row - 1) + 1, 0] >= 0).any():
         raise Disagreement("quantise: there is attention before it ends")
     clips = 2 * -(-claim.out_features // 2)
-    top = _windows(claim, reader, len(net["up_bias"]) - clips - values[..., 0].size, values)
+    row = len(net["up_bias"]) - clips - values[..., 0].size
+    if (net["halves"][_layer_of(net, row) + 1 :, 0] >= 0).any():
+        raise Disagreement("value map, clip: there is attention after they begin")
+    top = _windows(claim, reader, row, values)
     reach = reader.last_clip()
     if float(np.abs(values).max()) > reach:
         raise Disagreement("the last clip cuts values of the table off")
