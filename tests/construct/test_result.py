@@ -1,3 +1,4 @@
+import math
 from collections.abc import Callable
 
 import pytest
@@ -134,3 +135,17 @@ def test_the_summary_fits_one_screen(method: str) -> None:
     assert "<= |f - T| <=" in text
     assert "worst off by" in text
     assert "f is 1-Lipschitz in the max norm (given)" in text
+
+
+def test_inputs_that_overflow_are_refused_whatever_the_method() -> None:
+    """Relative positions go through attention that does not look for NaN itself."""
+    result = aq.approximate(
+        aq.functions["sort"], aq.Design(2, position=aq.Rotary()), features=1, tol=0.9, norm="lp",
+        method="boltzmann", lipschitz=1.0,
+    )  # fmt: skip
+    x = torch.full((2, 2, 1), 0.5, dtype=torch.float64)
+    assert result(x).isfinite().all()
+    for huge, why in ((1e300, "overflows"), (-1e300, "overflows"), (math.inf, "infinity")):
+        x[1, 0, 0] = huge
+        with pytest.raises(InvalidArgument, match=why):
+            result(x)

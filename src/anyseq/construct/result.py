@@ -117,7 +117,15 @@ class Approximation:
         self.check_unchanged()
         # On a ramp the blocks magnify a last bit to a whole id, and matrix products of another
         # batch size may round the last bit otherwise. So the batch stays as it is.
-        return self.fused(x) if self.fused.covers(x).all() else self.model(x)
+        if self.fused.covers(x).all():
+            return self.fused(x)
+        out: torch.Tensor = self.model(x)
+        if not bool(out.isfinite().all()):
+            raise InvalidArgument(
+                f"x holds {float(x.abs().max()):.3g}: the network overflows float64; expected "
+                "numbers in [0, 1] for the error to hold"
+            )
+        return out
 
     def _check_input(self, x: object, expected: tuple[int | str, ...]) -> None:
         came = tuple(x.shape) if isinstance(x, torch.Tensor) else type(x).__name__
@@ -127,8 +135,11 @@ class Approximation:
         assert isinstance(x, torch.Tensor)
         if x.dtype != torch.float64:
             raise InvalidArgument(f"x of dtype {x.dtype}: expected float64, use x.double()")
-        if bool(x.isnan().any()):
-            raise InvalidArgument("x holds NaN: expected numbers, in [0, 1] for the error to hold")
+        if not bool(x.isfinite().all()):
+            what = "NaN" if bool(x.isnan().any()) else "an infinity"
+            raise InvalidArgument(
+                f"x holds {what}: expected finite numbers, in [0, 1] for the error to hold"
+            )
 
     def explain(self, x: torch.Tensor) -> Explanation:
         """What each stage of the network did to one input x (tokens, features), in float64.
@@ -138,8 +149,6 @@ class Approximation:
         from anyseq.construct.explain import explain
 
         self._check_input(x, (self.size.tokens, self.size.in_features))
-        if not bool(x.isfinite().all()):
-            raise InvalidArgument("x holds an infinity: expected finite numbers to explain")
         self.check_unchanged()
         return explain(self, x)
 

@@ -218,7 +218,7 @@ def _check(name: str, look: Callable[[], str]) -> Check:
     """A look returns what it saw, or raises Disagreement or Skipped; what overflows is an error, as
     no comparison with NaN would be."""
     try:
-        with np.errstate(over="raise", invalid="raise"):
+        with np.errstate(all="raise", under="ignore"):
             return Check(name, True, look())
     except Disagreement as problem:
         return Check(name, False, str(problem))
