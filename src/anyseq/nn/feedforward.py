@@ -7,7 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
+from torch.nn.modules.module import _has_any_global_hook
 
+from anyseq.nn.products import linear_map
 from anyseq.ops import is_followed, step_refusal
 
 _LARGE = 1 << 17  # numbers of the hidden layer from which on one step is quicker than operators
@@ -91,5 +93,10 @@ class FeedForward(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(batch, tokens, dim) -> (batch, tokens, dim)."""
-        up, down = self.up_proj, self.down_proj
-        return feed_forward(x, up.weight, up.bias, down.weight, down.bias)
+        if not (torch.compiler.is_compiling() or _has_any_global_hook()):
+            up, down = (linear_map(part, x.dtype) for part in (self.up_proj, self.down_proj))
+            if up and down and up[1] is not None and down[1] is not None:
+                return feed_forward(x, up[0], up[1], down[0], down[1])
+        # somebody put something in place of a linear map, or around it: it is to be called
+        out: Tensor = self.down_proj(self.up_proj(x).relu())
+        return out

@@ -1,4 +1,4 @@
-"""Projections that are products of matrices and nothing else, which can be made together.
+"""Linear maps that are products of matrices and nothing else, which can be made together.
 
 Small layers spend much of their time on calls, forward and backward, so queries, keys and values
 are made by one product instead of three, or the whole layer in one step. The weights of that
@@ -44,24 +44,37 @@ def plain_weights(
         return None
     found: list[torch.Tensor] = []
     for name in ("q_proj", "k_proj", "v_proj", "o_proj"):
-        module = modules.get(name)
-        if type(module) is not nn.Linear:
-            return None
-        own = module.__dict__  # attributes of modules take long to find
-        weight, bias = (own["_parameters"].get(part, _NONE) for part in ("weight", "bias"))
+        weight, bias = linear_map(modules.get(name), x.dtype) or (None, None)
         if (
-            not _is_plain(weight, x.dtype)
+            weight is None
             or weight.shape != ((dim, inner) if name == "o_proj" else (inner, dim))
-            or not (bias is None or (name == "q_proj" and _is_plain(bias, x.dtype)))
-            or "forward" in own
-            or own["_forward_hooks"]
-            or own["_forward_pre_hooks"]
-            or own["_backward_hooks"]
-            or own["_backward_pre_hooks"]
+            or not (bias is None or name == "q_proj")
         ):
             return None
         found += [weight, bias] if name == "q_proj" else [weight]
     return HeadWeights(*found)
+
+
+def linear_map(
+    module: nn.Module | None, dtype: torch.dtype
+) -> tuple[torch.Tensor, torch.Tensor | None] | None:
+    """Weight and bias, if calling the module does nothing but multiply and add them: no subclass,
+    no hook (global ones are not asked for), no parametrisation, nothing in place of a parameter."""
+    if type(module) is not nn.Linear:
+        return None
+    own = module.__dict__  # attributes of modules take long to find
+    weight, bias = (own["_parameters"].get(part, _NONE) for part in ("weight", "bias"))
+    if (
+        not _is_plain(weight, dtype)
+        or not (bias is None or _is_plain(bias, dtype))
+        or "forward" in own
+        or own["_forward_hooks"]
+        or own["_forward_pre_hooks"]
+        or own["_backward_hooks"]
+        or own["_backward_pre_hooks"]
+    ):
+        return None
+    return weight, bias
 
 
 def _is_plain(part: torch.Tensor, dtype: torch.dtype) -> bool:
