@@ -18,7 +18,7 @@ ANY_ORDER = aq.Design(2, position=NOWHERE)
 def build(
     f: Any, design: aq.Design, features: int, tol: float, norm: str, method: str, **known: Any
 ) -> tuple[Any, Approximation]:
-    given = {"features": features, "tol": tol, "norm": norm, "method": method}
+    given: dict[str, Any] = {"features": features, "tol": tol, "norm": norm, "method": method}
     return f, aq.approximate(f, design, **given, **known)
 
 

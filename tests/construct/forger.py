@@ -265,8 +265,8 @@ def _excess(
     claim = found.claim
     out = network(x)
     if claim.norm == "sup":
-        over = (out - f(x)).abs().flatten(1).amax(1) - claim.upper * (1 + 1e-9) - found.moved
-        return over.nan_to_num(nan=math.inf)
+        apart: torch.Tensor = (out - f(x)).abs().flatten(1).amax(1)
+        return (apart - claim.upper * (1 + 1e-9) - found.moved).nan_to_num(nan=math.inf)
     terms = {name: value for name, _, value in claim.terms}
     factor = (claim.tokens * claim.out_features) ** (1 / claim.p)
     spoken, over = result.fused.covers(x), torch.zeros(len(x), dtype=torch.float64)

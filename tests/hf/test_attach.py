@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import copy
+import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 import torch
-from safetensors.torch import load_file
-from transformers import BertConfig, BertModel, LlamaForCausalLM, PreTrainedModel
+from transformers import (
+    AutoModelForCausalLM,
+    BertConfig,
+    BertForMaskedLM,
+    BertModel,
+    LlamaForCausalLM,
+    PreTrainedModel,
+)
 
 import anyseq as aq
-from anyseq.errors import InvalidArgument
+from anyseq.errors import FileProblem, InvalidArgument
 from hf.tiny import COMMON, FAMILIES, batch, make
 
 
@@ -116,12 +126,87 @@ def test_saving_and_loading(tmp_path: Path) -> None:
     model = aq.hf.use(make("llama"), aq.Window(2), gain=True)
     with torch.no_grad():
         model.anyseq_gain.coefficients.uniform_(0.5, 2.0)
+    before = model.config.to_dict()
     model.save_pretrained(tmp_path)
-    loaded = LlamaForCausalLM.from_pretrained(tmp_path)
-    assert loaded.config._attn_implementation != "anyseq"
-    aq.hf.use(loaded, aq.Window(2), gain=True)
-    loaded.load_state_dict(load_file(tmp_path / "model.safetensors"), strict=False)
+    after = model.config.to_dict()
+    assert {key: value for key, value in after.items() if before.get(key) != value}.keys() <= {
+        "architectures",
+        "dtype",
+    }
+    for model_class in (LlamaForCausalLM, AutoModelForCausalLM):
+        loaded = aq.hf.load(model_class, tmp_path)
+        assert torch.equal(logits(loaded), logits(model))
+        assert "anyseq_gain.coefficients" in dict(loaded.named_parameters())
+    aq.hf.restore(loaded).save_pretrained(tmp_path / "plain")
+    plain = LlamaForCausalLM.from_pretrained(tmp_path / "plain")
+    assert not torch.equal(logits(plain), logits(model))
+
+
+def test_a_gain_in_one_of_many_files_is_found(tmp_path: Path) -> None:
+    model = aq.hf.use(make("bert"), gain=True)
+    with torch.no_grad():
+        model.anyseq_gain.coefficients.uniform_(0.5, 2.0)
+    model.save_pretrained(tmp_path, max_shard_size="20KB")
+    assert (tmp_path / "model.safetensors.index.json").is_file()
+    loaded = aq.hf.load(BertForMaskedLM, tmp_path)
     assert torch.equal(logits(loaded), logits(model))
+
+
+@pytest.mark.parametrize("registered", [False, True])
+def test_loading_without_anyseq_is_heard(tmp_path: Path, registered: bool) -> None:
+    """In a process that never heard of us, and in one where another model is attended to by us."""
+    aq.hf.use(make("llama"), aq.Window(2)).save_pretrained(tmp_path)
+    other = "import anyseq as aq, hf.tiny; aq.hf.use(hf.tiny.make('bert'), aq.Window(1))"
+    code = f"""
+import torch
+{other if registered else "pass"}
+from transformers import AutoModelForCausalLM
+AutoModelForCausalLM.from_pretrained({str(tmp_path)!r})(torch.tensor([[5, 6, 7]]))
+"""
+    env = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])}
+    ran = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
+    assert ran.returncode == 1
+    wanted = "anyseq.hf.load" if registered else 'attn_implementation="anyseq"` is not supported'
+    assert wanted in ran.stderr
+
+
+def test_a_copy_saves_what_is_on_it_and_a_part_what_is_on_the_whole(tmp_path: Path) -> None:
+    model = aq.hf.use(make("llama"), aq.Window(2))
+    other = aq.hf.use(copy.deepcopy(model), aq.Window(1))
+    model.save_pretrained(tmp_path / "model")
+    other.save_pretrained(tmp_path / "other")
+    model.model.save_pretrained(tmp_path / "part")
+    for name, radius in (("model", 2), ("other", 1), ("part", 2)):
+        facts = json.loads((tmp_path / name / "config.json").read_text())["anyseq"]
+        assert facts["pattern"] == aq.Window(radius).to_dict()
+    aq.hf.use(model, gain=True)
+    with pytest.raises(InvalidArgument, match="belongs to the whole"):
+        model.model.save_pretrained(tmp_path / "again")
+
+
+def test_models_that_share_a_config_save_what_is_on_each(tmp_path: Path) -> None:
+    config = BertConfig(**COMMON)
+    models = {1: BertModel(config), 3: BertModel(config)}
+    for radius, model in models.items():
+        aq.hf.use(model, aq.Window(radius))
+    for radius, model in models.items():
+        model.save_pretrained(tmp_path / str(radius))
+        facts = json.loads((tmp_path / str(radius) / "config.json").read_text())["anyseq"]
+        assert facts["pattern"] == aq.Window(radius).to_dict()
+
+
+def test_what_cannot_be_put_on_again_is_refused_by_name(tmp_path: Path) -> None:
+    aq.hf.use(make("bert"), lambda b, h, i, j: i >= j).save_pretrained(tmp_path / "function")
+    with pytest.raises(FileProblem, match="could not be saved"):
+        aq.hf.load(BertForMaskedLM, tmp_path / "function")
+    make("bert").save_pretrained(tmp_path / "plain")
+    with pytest.raises(FileProblem, match="no 'anyseq'"):
+        aq.hf.load(BertForMaskedLM, tmp_path / "plain")
+    aq.hf.use(make("bert"), aq.Window(1)).save_pretrained(tmp_path / "newer")
+    file = tmp_path / "newer" / "config.json"
+    file.write_text(file.read_text().replace('"version": 1', '"version": 2'))
+    with pytest.raises(FileProblem, match="version 2"):
+        aq.hf.load(BertForMaskedLM, tmp_path / "newer")
 
 
 def test_a_mask_mod_is_a_pattern() -> None:

@@ -22,9 +22,10 @@ from hf.tiny import ENCODER, FAMILIES, SINGLE, SPECIALS, batch, make
 
 DECODERS = ["gpt2", "llama", "t5", *SPECIALS]
 PATTERN = aq.Window(2) | aq.Global((0,))
+TOKENS, PADDED = 12, 4
 
 
-def loss_and_gradients(model: PreTrainedModel, tokens: int = 12) -> dict[str, torch.Tensor]:
+def loss_and_gradients(model: PreTrainedModel, tokens: int = TOKENS) -> dict[str, torch.Tensor]:
     loss = model(**batch(model, tokens)).loss
     loss.backward()
     gradients = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
@@ -46,8 +47,11 @@ def dense() -> Iterator[str]:
         eager = sys.modules[type(module).__module__].eager_attention_forward
         rows, columns = q.shape[2], k.shape[2]
         if rows == columns:
-            hidden = torch.zeros(rows, rows, dtype=q.dtype)
-            hidden.masked_fill_(~PATTERN.mask(rows), torch.finfo(q.dtype).min)
+            seen = PATTERN.mask(rows).expand(len(q), 1, -1, -1).clone()
+            if rows == TOKENS:  # the second sequence of `batch` begins later, and so does PATTERN
+                seen[1:, :, PADDED:, PADDED:] = PATTERN.mask(TOKENS - PADDED)
+            hidden = torch.zeros(seen.shape, dtype=q.dtype)
+            hidden.masked_fill_(~seen, torch.finfo(q.dtype).min)
             mask = hidden if mask is None else torch.minimum(mask, hidden)
         return eager(module, q, k, v, mask, **kwargs)
 

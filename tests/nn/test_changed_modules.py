@@ -51,7 +51,8 @@ class Adapted(nn.Module):
         return self.base.bias
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.base(x) + self.up(self.down(x))
+        out: torch.Tensor = self.base(x) + self.up(self.down(x))
+        return out
 
 
 class Doubled(nn.Linear):
@@ -63,11 +64,16 @@ class Doubled(nn.Linear):
 def test_hooks_fire(layer: str, part: str) -> None:
     module, x = given(layer)
     plain = module(x)
-    calls = []
+    calls: list[str] = []
+
+    def after(module: nn.Module, inputs: Any, out: torch.Tensor) -> torch.Tensor:
+        calls.append("after")
+        return 0 * out
+
     inner = module.get_submodule(part)
     hooks = [
         inner.register_forward_pre_hook(lambda *_: calls.append("before")),
-        inner.register_forward_hook(lambda _, inputs, out: calls.append("after") or 0 * out),
+        inner.register_forward_hook(after),
         inner.register_full_backward_hook(lambda *_: calls.append("back")),
     ]
     module(x.requires_grad_()).sum().backward()

@@ -7,7 +7,7 @@ from anyseq.errors import MissingExtra
 if find_spec("transformers") is None:
     raise MissingExtra('anyseq.hf needs transformers: pip install "anyseq[hf]"')
 
-from anyseq.hf.attach import restore, use
+from anyseq.hf.attach import load, restore, use
 from anyseq.hf.read import Reading, read_config
 
-__all__ = ["Reading", "read_config", "restore", "use"]
+__all__ = ["Reading", "load", "read_config", "restore", "use"]

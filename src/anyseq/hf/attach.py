@@ -15,16 +15,17 @@ from transformers import (
 
 from anyseq.base import one_of
 from anyseq.errors import InvalidArgument, UnsupportedModel
-from anyseq.hf.attend import SITE, Attachment, Site, attend
+from anyseq.hf.attend import ATTACHMENT, NAME, SITE, Attachment, Site, attend
 from anyseq.hf.gain import make_gain
 from anyseq.hf.mask import build_mask
 from anyseq.hf.probe import probe
+from anyseq.hf.saved import Saving, described
 from anyseq.ops import BACKENDS
 from anyseq.patterns import PatternLike, as_pattern
 from anyseq.positions import Toeplitz
 
-_NAME = "anyseq"
-_ATTACHMENT = "anyseq_attachment"
+_SAVE = "save_pretrained"
+_WHERE = ("cache_dir", "revision", "token", "local_files_only", "subfolder")  # of from_pretrained
 
 Model = TypeVar("Model", bound=PreTrainedModel)
 Sites = list[tuple[torch.nn.Module, Site]]
@@ -40,7 +41,7 @@ def use(
     """Put a pattern, a gain or both on every self-attention layer of `model`; returns `model`.
 
     pattern: a Pattern or a mask_mod(b, h, i, j), and-ed with the model's own mask. i and j count
-        slots of the batch: where a sequence is padded on the left, its slot 0 is padding.
+        from the first real token of each sequence, wherever that is padded.
     gain: True for a learnable URPE table of ones, (heads, 2n-1) with n the config's
         max_position_embeddings, one for all layers; n itself; or the table to start from. It
         becomes the parameter `model.anyseq_gain.coefficients`.
@@ -50,8 +51,8 @@ def use(
     that the pattern, causality and padding take effect; if they do not, or attention does not go
     through transformers' AttentionInterface, UnsupportedModel says why and the model is as before.
 
-    A saved model has the gain among its weights but not the pattern: after `from_pretrained` call
-    `use` again, then `model.load_state_dict(safetensors.torch.load_file(...), strict=False)`.
+    `model.save_pretrained(folder)` saves what was put on, and `load` puts it on again; transformers
+    alone refuses to load such a model as one with another attention.
     """
     if not isinstance(model, PreTrainedModel):
         raise InvalidArgument(
@@ -83,6 +84,15 @@ def use(
     return model
 
 
+def load(model_class: Any, folder: Any, **arguments: Any) -> Any:
+    """`model_class.from_pretrained(folder, **arguments)`, of a model that was saved after `use`,
+    with what `use` had put on it."""
+    where = {name: arguments[name] for name in _WHERE if name in arguments}
+    put_on = described(folder, **where)
+    model = model_class.from_pretrained(folder, **{"attn_implementation": None} | arguments)
+    return use(model, **put_on)
+
+
 def restore(model: Model) -> Model:
     """Undo `use`: the model has the attention it was loaded with, and no gain."""
     attachment, _ = _take_off(model)
@@ -94,23 +104,27 @@ def restore(model: Model) -> Model:
 def _put_on(model: PreTrainedModel, attachment: Attachment, sites: Sites) -> None:
     if attachment.gain is not None:
         model.anyseq_gain = attachment.gain
-    model.__dict__[_ATTACHMENT] = attachment
+    model.__dict__[ATTACHMENT] = attachment
     for module, site in sites:
         module.__dict__[SITE] = site
+    parts = [module for module in model.modules() if isinstance(module, PreTrainedModel)]
+    for part in parts:
+        part.__dict__[_SAVE] = Saving(model, part)
     attachment.hooks = [
-        module.register_forward_pre_hook(_refuse_output_attentions, with_kwargs=True)
-        for module in model.modules()
-        if isinstance(module, PreTrainedModel)
+        part.register_forward_pre_hook(_refuse_output_attentions, with_kwargs=True)
+        for part in parts
     ]
 
 
 def _take_off(model: PreTrainedModel) -> tuple[Attachment | None, Sites]:
     """What `_put_on` put on, or (None, [])."""
-    attachment: Attachment | None = model.__dict__.pop(_ATTACHMENT, None)
+    attachment: Attachment | None = model.__dict__.pop(ATTACHMENT, None)
     sites = [
         (module, module.__dict__.pop(SITE)) for module in model.modules() if SITE in module.__dict__
     ]
     if attachment is not None:
+        for part in model.modules():
+            part.__dict__.pop(_SAVE, None)
         for hook in attachment.hooks:
             hook.remove()
         if attachment.gain is not None:
@@ -121,11 +135,11 @@ def _take_off(model: PreTrainedModel) -> tuple[Attachment | None, Sites]:
 def _set_implementation(model: PreTrainedModel) -> None:
     # The attention function and the mask function must have the same name: without the second,
     # transformers hands attention_mask=None to the first.
-    AttentionInterface.register(_NAME, attend)
-    AttentionMaskInterface.register(_NAME, build_mask)
-    model.set_attn_implementation(_NAME)
+    AttentionInterface.register(NAME, attend)
+    AttentionMaskInterface.register(NAME, build_mask)
+    model.set_attn_implementation(NAME)
     for module in model.modules():
-        if isinstance(module, PreTrainedModel) and module.config._attn_implementation != _NAME:
+        if isinstance(module, PreTrainedModel) and module.config._attn_implementation != NAME:
             raise UnsupportedModel(
                 f"{type(module).__name__}: its attention does not go through transformers' "
                 "AttentionInterface, so a pattern or gain would have no effect; choose a model "

@@ -16,6 +16,10 @@ from anyseq.hf.view import View, view
 from anyseq.ops import attention
 from anyseq.patterns import Pattern
 
+NAME = "anyseq"
+"""What transformers knows our attention by."""
+ATTACHMENT = "anyseq_attachment"
+"""The attribute of a model that holds its `Attachment`."""
 SITE = "anyseq_site"
 """The attribute of an attention module that holds its `Site`."""
 
@@ -101,8 +105,8 @@ def attend(
     if site is None:
         raise InvalidArgument(
             f"{type(module).__name__}: its config says attn_implementation='anyseq', but "
-            "anyseq.hf.use did not meet it; call use on this very model (two models that share "
-            "one config object share its attn_implementation)"
+            "anyseq.hf.use did not meet it; load saved models with anyseq.hf.load, or call use on "
+            "this very model (two that share one config object share its attn_implementation)"
         )
     if attention_mask is None and site.cross is False:
         raise InvalidArgument(

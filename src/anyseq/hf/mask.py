@@ -46,6 +46,8 @@ class AttentionMask(torch.Tensor):
     causal: key j <= query i. pattern: what else the model asks of i and j, or None. mask_mod: what
     it asks by a function that is not a known one, and may look at the batch row; or None.
     key_mask: (B, M) bool, False for padding; None if there is none.
+    extent: (B, 2) the position of the first real token and that after the last one; None if there
+        is no padding.
     q_offset, kv_offset: the positions of the first query and of the first key.
     """
 
@@ -53,6 +55,7 @@ class AttentionMask(torch.Tensor):
     pattern: Pattern | None
     mask_mod: MaskMod | None
     key_mask: torch.Tensor | None
+    extent: torch.Tensor | None
     q_offset: int
     kv_offset: int
 
@@ -111,12 +114,23 @@ def build_mask(
     mask.causal, mask.pattern, mask.mask_mod = _read(mask_function, use_vmap)
     # A static cache counts in a tensor that it goes on changing: the number is taken now.
     mask.q_offset, mask.kv_offset = int(q_offset), int(kv_offset)
+    mask.extent = None if attention_mask is None else _extent(attention_mask)
     mask.key_mask = None
     padding = prepare_padding_mask(attention_mask, kv_length, kv_offset)
     if padding is not None:
         seen = padding[:, mask.kv_offset : mask.kv_offset + kv_length].to(torch.bool)
         mask.key_mask = None if seen.all() else seen.expand(batch_size, kv_length)
     return mask
+
+
+def _extent(attention_mask: torch.Tensor) -> torch.Tensor | None:
+    """(B, 2), from all positions so far; a row of nothing but padding counts as whole."""
+    is_real = attention_mask.to(torch.bool)
+    if bool(is_real.all()):
+        return None
+    is_real = is_real | ~is_real.any(1, keepdim=True)
+    first, after = is_real.int().argmax(1), is_real.flip(1).int().argmax(1)
+    return torch.stack([first, is_real.shape[1] - after], dim=1)
 
 
 def _read(

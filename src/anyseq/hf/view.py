@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 
 import torch
 
@@ -53,19 +55,58 @@ def _own(mask: AttentionMask, pattern: Pattern | None, rows: int, columns: int) 
     first = mask.q_offset - mask.kv_offset
     # Slots of a static cache that are still empty lie after the last query.
     keys = min(columns, first + rows) if mask.causal else columns
+    span = mask.kv_offset + max(keys, first + rows)
+    others = mask.mask_mod
+    if pattern is not None and mask.extent is not None and not _same_anywhere(pattern, mask.extent):
+        aligned = _from_first_token(pattern, mask.extent)
+        pattern, others = None, aligned if others is None else _both(aligned, others)
     both = pattern if mask.pattern is None else mask.pattern
     if pattern is not None and mask.pattern is not None:
         both = pattern & mask.pattern
     return View(
         keys,
-        _from_position(
-            both, mask.mask_mod, mask.kv_offset, mask.kv_offset + max(keys, first + rows)
-        ),
+        _from_position(both, others, mask.kv_offset, span),
         None if mask.key_mask is None else mask.key_mask[:, :keys],
         None,
         mask.causal,
         first,
     )
+
+
+def _same_anywhere(pattern: Pattern, extent: torch.Tensor) -> bool:
+    """Whether it looks at i - j only, in the same way for all lengths up to that of the batch: then
+    it does not matter where a sequence begins or ends."""
+    longest = int(extent.max())
+    lengths = set((extent[:, 1] - extent[:, 0]).tolist())
+    for head in pattern.heads():
+        whole = head.offsets(longest)
+        parts = [head.offsets(length) for length in lengths]
+        if whole is None or any(
+            part is None or not part.equal(whole[longest - n : longest + n - 1])
+            for n, part in zip(lengths, parts, strict=True)
+        ):
+            return False
+    return True
+
+
+def _from_first_token(pattern: Pattern, extent: torch.Tensor) -> MaskMod:
+    """The pattern of each batch row, for as many tokens as are real there, counted from the first
+    of these. What it says of padding does not matter: no key there is seen."""
+    kinds, kind = extent.unique(dim=0, return_inverse=True)
+    spans = [(first, after - first) for first, after in kinds.tolist()]
+    mods = [pattern.at(pattern.natural_length or length) for _, length in spans]
+
+    def mask_mod(
+        b: torch.Tensor, h: torch.Tensor, i: torch.Tensor, j: torch.Tensor
+    ) -> torch.Tensor:
+        own, allowed = kind.to(i.device)[b], []
+        for k, (mod, (first, length)) in enumerate(zip(mods, spans, strict=True)):
+            row, column = ((place - first).clamp(0, length - 1) for place in (i, j))
+            allowed.append((own == k) & mod(b, h, row, column))
+        found: torch.Tensor = reduce(or_, allowed)
+        return found
+
+    return mask_mod
 
 
 def _can_grow(pattern: Pattern, causal: bool) -> bool:

@@ -10,6 +10,7 @@ and torch.func have their own ways.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import torch
 from torch import nn
@@ -42,7 +43,7 @@ def plain_weights(
         or _has_any_global_hook()
     ):
         return None
-    found: list[torch.Tensor] = []
+    found: list[Any] = []
     for name in ("q_proj", "k_proj", "v_proj", "o_proj"):
         weight, bias = linear_map(modules.get(name), x.dtype) or (None, None)
         if (

@@ -1,0 +1,115 @@
+"""What `use` put on a model, saved with it and put on again.
+
+`save_pretrained` writes into config.json
+
+    "attn_implementation": "anyseq"    transformers refuses to load this where nobody has registered
+                                       it, and what we register refuses to run without `use`
+    "anyseq": {...}                    the pattern, whether there is a gain, the backend
+
+so a model never comes back with another attention than it was saved with, unless the caller asks
+for that by name (`attn_implementation=...`). The gain is among the weights.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import safe_open
+from transformers import AutoConfig, PreTrainedModel
+from transformers.utils.hub import cached_file
+
+from anyseq.errors import FileProblem, InvalidArgument
+from anyseq.hf.attend import ATTACHMENT, NAME, Attachment
+from anyseq.patterns import pattern_from_dict
+
+GAIN = "anyseq_gain.coefficients"
+_VERSION = 1
+
+
+class Saving:
+    """`save_pretrained` of a model that `use` was called on, or of a part of one.
+
+    It lives in the model, not in its config, which several models may share; and it is no closure,
+    so that a copy of the model saves itself.
+    """
+
+    def __init__(self, model: PreTrainedModel, part: PreTrainedModel) -> None:
+        self.model, self.part = model, part
+
+    def __call__(self, save_directory: Any, *args: Any, **kwargs: Any) -> Any:
+        attachment: Attachment = self.model.__dict__[ATTACHMENT]
+        if attachment.gain is not None and self.part is not self.model:
+            raise InvalidArgument(
+                f"{type(self.part).__name__}: it is a part of a model with a gain, which belongs "
+                "to the whole; save that"
+            )
+        config = self.part.config
+        config.anyseq, config.attn_implementation = _facts(attachment), NAME
+        try:
+            return type(self.part).save_pretrained(self.part, save_directory, *args, **kwargs)
+        finally:
+            del config.anyseq, config.attn_implementation
+
+
+def _facts(attachment: Attachment) -> dict[str, Any]:
+    """JSON-ready. A pattern that holds somebody's function cannot be written down: that it is
+    missing is."""
+    facts: dict[str, Any] = {
+        "version": _VERSION,
+        "pattern": None,
+        "gain": attachment.gain is not None,
+        "backend": attachment.backend,
+    }
+    if attachment.pattern is not None:
+        try:
+            facts["pattern"] = attachment.pattern.to_dict()
+        except InvalidArgument as problem:
+            facts["lost"] = str(problem)
+    return facts
+
+
+def described(folder: Any, **where: Any) -> dict[str, Any]:
+    """What `use` had put on the model that is saved there, as arguments for it."""
+    config = AutoConfig.from_pretrained(folder, **where)
+    facts = getattr(config, "anyseq", None)
+    if not isinstance(facts, dict):
+        raise FileProblem(
+            f"folder={str(folder)!r}: its config.json has no 'anyseq'; expected a model that was "
+            "saved after anyseq.hf.use"
+        )
+    if facts.get("version") != _VERSION:
+        raise FileProblem(
+            f"folder={str(folder)!r}: 'anyseq' in its config.json has version "
+            f"{facts.get('version')!r}; this anyseq reads version {_VERSION}"
+        )
+    if "lost" in facts:
+        raise FileProblem(
+            f"folder={str(folder)!r}: its pattern could not be saved ({facts['lost']}); load the "
+            'model with attn_implementation="sdpa" and call anyseq.hf.use(model, pattern)'
+        )
+    pattern = facts.get("pattern")
+    return {
+        "pattern": None if pattern is None else pattern_from_dict(pattern),
+        "gain": _gain(folder, **where) if facts.get("gain") else None,
+        "backend": facts.get("backend", "auto"),
+    }
+
+
+def _gain(folder: Any, **where: Any) -> torch.Tensor:
+    """The table among the weights, which may be in several files."""
+    name = "model.safetensors"
+    index = cached_file(
+        folder, f"{name}.index.json", _raise_exceptions_for_missing_entries=False, **where
+    )
+    if index is not None:
+        name = json.loads(Path(index).read_text())["weight_map"].get(GAIN, name)
+    file = cached_file(folder, name, _raise_exceptions_for_missing_entries=False, **where)
+    if file is not None:
+        with safe_open(file, framework="pt") as tensors:
+            if GAIN in tensors.keys():  # noqa: SIM118  # it is no mapping
+                found: torch.Tensor = tensors.get_tensor(GAIN)
+                return found
+    raise FileProblem(f"folder={str(folder)!r}: expected the tensor {GAIN!r} in {name!r}")
