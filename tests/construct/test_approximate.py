@@ -95,12 +95,25 @@ def test_the_bound_of_gather_is_attained() -> None:
 
 
 def test_without_a_constant_nothing_is_proved() -> None:
-    result = aq.approximate(FUNCTIONS["cosine"], aq.Design(2), features=1, tol=0.2)
+    result = aq.approximate(FUNCTIONS["cosine"].f, aq.Design(2), features=1, tol=0.2)
     assert result.status == "conditional"
     assert result.error.upper is None
     assert result.error.lower <= 0.2
     assert "an estimate from samples" in result.error.assumes[0]
     assert "not proved" in repr(result)
+
+
+def test_functions_of_ours_bring_their_constants() -> None:
+    """As on the command line; a constant that is given replaces both."""
+    result = aq.approximate(aq.functions["reverse"], aq.Design(3), features=1, tol=0.05)
+    assert result.status == "certified-float64"
+    assert result.size.layers == 6
+    assert result.error.upper is not None
+    spike = aq.functions["spike"]
+    local = aq.approximate(spike, aq.Design(2), features=1, tol=0.2)
+    assert "less in boxes" in local.error.assumes[0]
+    told = aq.approximate(spike, aq.Design(2), features=1, tol=0.9, lipschitz=20.0)
+    assert told.error.assumes == ("f is 20-Lipschitz in the max norm (given)",)
 
 
 def test_a_grid_too_coarse_for_what_was_seen_is_refined() -> None:
@@ -289,7 +302,7 @@ def test_yun_in_sup_norm_is_an_error() -> None:
 
 def test_over_budget_says_the_size() -> None:
     with pytest.raises(CannotApproximate, match=r"it needs [\d,]+ parameters .* budget is 1,000"):
-        aq.approximate(FUNCTIONS["sort"], aq.Design(2), features=1, tol=0.1, budget=1000)
+        aq.approximate(FUNCTIONS["sort"].f, aq.Design(2), features=1, tol=0.1, budget=1000)
 
 
 @pytest.mark.parametrize("method", ["gather", "yun"])

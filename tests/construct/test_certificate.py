@@ -213,7 +213,7 @@ def test_it_holds_in_another_process(tmp_path: Path) -> None:
 
 
 def test_nothing_proved_nothing_certified(tmp_path: Path) -> None:
-    result = aq.approximate(FUNCTIONS["sort"], aq.Design(2), features=1, tol=0.5)
+    result = aq.approximate(FUNCTIONS["sort"].f, aq.Design(2), features=1, tol=0.5)
     assert result.certificate is None
     result.save(tmp_path / "r")
     assert aq.load(tmp_path / "r").certificate is None

@@ -52,7 +52,7 @@ def approximate(
         --curvature, the error is not proved.
     curvature
         M, a bound for every second derivative along a unit vector, wherever no two entries of x are
-        equal; built-in functions know theirs.
+        equal; built-in functions know theirs, unless --lipschitz or --curvature is given.
     norm
         sup, lp, or mean (the mean absolute error over inputs and entries).
     p
@@ -73,11 +73,11 @@ def approximate(
     if out is not None:
         check_new(out)
     asked = design.at(tokens)
-    named = find_function(function, tokens, features)
+    f = find_function(function)
     # what a user's function prints must not get between the lines of a result
     with redirect_stdout(sys.stderr), progress_bar() as progress:
         result = construct(
-            named.f,
+            f,
             asked,
             features=features,
             out_features=out_features,
@@ -85,8 +85,8 @@ def approximate(
             norm=norm,
             p=p,
             method=method,
-            lipschitz=named.lipschitz if lipschitz is None else lipschitz,
-            curvature=named.curvature if curvature is None else curvature,
+            lipschitz=lipschitz,
+            curvature=curvature,
             budget=budget,
             seed=seed,
             checkpoint=checkpoint,

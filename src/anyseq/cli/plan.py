@@ -6,7 +6,7 @@ from anyseq.cli.design import DENSE, Options
 from anyseq.cli.question import find_function
 from anyseq.cli.terminal import say, say_json
 from anyseq.construct import plan as make_plan
-from anyseq.construct.smooth import Curvature, Lipschitz
+from anyseq.construct.functions import known_constants
 from anyseq.errors import InvalidArgument
 
 
@@ -47,7 +47,7 @@ def plan(
         The largest |f|.
     curvature
         M, a bound for every second derivative along a unit vector, wherever no two entries of x are
-        equal; built-in functions know theirs.
+        equal; built-in functions know theirs, unless --lipschitz or --curvature is given.
     norm
         sup, lp, or mean (the mean absolute error over inputs and entries).
     p
@@ -58,12 +58,8 @@ def plan(
         Print JSON.
     """
     asked = design.at(tokens)
-    steep: Lipschitz | None = lipschitz
-    bend: Curvature | None = curvature
-    if function is not None:
-        named = find_function(function, tokens, features)
-        steep = named.lipschitz if lipschitz is None else lipschitz
-        bend = named.curvature if curvature is None else curvature
+    f = None if function is None else find_function(function)
+    steep, bend = known_constants(f, tokens, features, lipschitz, curvature)
     if steep is None and bend is None:
         raise InvalidArgument(
             "give --lipschitz or --curvature; only built-in functions, --function sort etc., bring "

@@ -4,44 +4,27 @@ from __future__ import annotations
 
 import importlib
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from anyseq.construct.functions import FUNCTIONS
-from anyseq.construct.smooth import Curvature, Lipschitz
 from anyseq.construct.target import Function
 from anyseq.errors import InvalidArgument
 
 
-@dataclass(frozen=True)
-class Named:
-    """A function found by name, with its constants where they are known: box by box, if they are
-    known so."""
-
-    f: Function
-    lipschitz: Lipschitz | None
-    curvature: Curvature | None
-
-
-def find_function(name: str, tokens: int, features: int) -> Named:
-    """A built-in function by name, or the user's own as module:callable."""
+def find_function(name: str) -> Function:
+    """A built-in function by name, which knows its constants, or the user's own as
+    module:callable."""
     if name in FUNCTIONS:
-        example = FUNCTIONS[name]
-        bend = example.curvature
-        return Named(
-            example,
-            example.local_lipschitz or example.lipschitz(tokens, features),
-            example.local_curvature or (None if bend is None else bend(tokens, features)),
-        )
+        return FUNCTIONS[name]
     if ":" not in name:
         raise InvalidArgument(
             f"--function {name}: expected {', '.join(FUNCTIONS)}, or module:callable of your own"
         )
-    found = imported("--function", name)
+    found: Function = imported("--function", name)
     if not callable(found):
         raise InvalidArgument(f"--function {name}: it is not callable")
-    return Named(found, None, None)
+    return found
 
 
 def imported(option: str, name: str) -> Any:

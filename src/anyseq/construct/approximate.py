@@ -29,6 +29,7 @@ from anyseq.construct.error import (
     combine,
     proved_status,
 )
+from anyseq.construct.functions import known_constants
 from anyseq.construct.kind import ASSUMES, check_kind, kind_of_function
 from anyseq.construct.methods import METHODS, fit
 from anyseq.construct.plan import DEFAULT_BUDGET, check_p, make_plan
@@ -83,7 +84,8 @@ def approximate(
         cells only where the error asks for them, if that needs fewer parameters; all else uses the
         constant of the whole cube.
         With `lipschitz` or `curvature` the error is proved; without, L is estimated from samples
-        and `error.upper` is None.
+        and `error.upper` is None. If neither is given, those of `anyseq.functions`
+        bring their own.
     budget: the most parameters allowed, 10^8 unless given.
     checkpoint: a folder for the state of "fit": if it is stopped, the same call goes on from there.
     progress: called with (stage, done, total).
@@ -101,6 +103,7 @@ def approximate(
         raise InvalidArgument(f"seed={seed!r}: expected a whole number from 0 to 2^63-1")
     if checkpoint is not None and method not in ("auto", fit.NAME):
         raise InvalidArgument(f"checkpoint={str(checkpoint)!r} is for method='fit', not {method!r}")
+    lipschitz, curvature = known_constants(f, design.tokens, features, lipschitz, curvature)
     smooth = given(lipschitz, curvature, design.tokens, features)
     if out_features is not None:
         at_least_one("out_features", out_features)

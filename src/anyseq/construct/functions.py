@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import torch
 
 from anyseq.construct.local import Local
+from anyseq.construct.smooth import Curvature, Lipschitz
 from anyseq.construct.target import Function
 
 
@@ -37,6 +38,14 @@ class Example:
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
         return self.f(x)
+
+    def constants(self, tokens: int, features: int) -> tuple[Lipschitz, Curvature | None]:
+        """Both, box by box if they are known so; a curvature only where there is one."""
+        bend = self.curvature
+        return (
+            self.local_lipschitz or self.lipschitz(tokens, features),
+            self.local_curvature or (None if bend is None else bend(tokens, features)),
+        )
 
 
 def _sort(x: torch.Tensor) -> torch.Tensor:
@@ -226,3 +235,16 @@ _ALL = (
 )
 
 FUNCTIONS = {example.name: example for example in _ALL}
+
+
+def known_constants(
+    f: object,
+    tokens: int,
+    features: int,
+    lipschitz: Lipschitz | None,
+    curvature: Curvature | None,
+) -> tuple[Lipschitz | None, Curvature | None]:
+    """What the caller says of f; if that is nothing, what f itself knows, if it is one of these."""
+    if lipschitz is None and curvature is None and isinstance(f, Example):
+        return f.constants(tokens, features)
+    return lipschitz, curvature

@@ -35,7 +35,7 @@ def sizes_fit(claim: Claim, network: Stack, table: Mapping[str, torch.Tensor]) -
         raise Disagreement(f"a table of {len(values):,} rows for {claim.steps:,} steps an axis")
     if claim.method == "partition" and 2**axes > _CORNERS:
         raise Disagreement(f"a cube of {axes} axes has too many corners to be looked at")
-    return f"a table of {len(values):,} rows, as {claim.steps:,} steps along {axes} axes make"
+    return f"those of the network, and of its table of {len(values):,} rows"
 
 
 def _rows_fit(claim: Claim, axes: int, table: Mapping[str, torch.Tensor]) -> bool:
