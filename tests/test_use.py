@@ -33,7 +33,7 @@ def test_the_page_on_certificates(capsys: pytest.CaptureFixture[str]) -> None:
     lines = capsys.readouterr().out.splitlines()
     checks = [line.split(":")[0] for line in lines if "holds" in line]
     assert checks == [line.split(":")[0] for line in shown.splitlines() if "holds" in line]
-    assert len(checks) == 11
+    assert len(checks) == 12
 
 
 def test_fine_tuning(
