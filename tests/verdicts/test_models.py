@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from torch import nn
-from transformers import LlamaConfig, LlamaModel
+from transformers import (
+    BertConfig,
+    BertModel,
+    LlamaConfig,
+    LlamaModel,
+    T5Config,
+    T5ForConditionalGeneration,
+)
 
 import anyseq as aq
 from anyseq.errors import InvalidArgument, UnsupportedModel
@@ -291,3 +299,22 @@ def test_bad_input_is_one_line() -> None:
         assert "\n" not in str(caught.value)
     with pytest.raises(InvalidArgument, match="tokens=0"):
         aq.check({"model_type": "bert"}, tokens=0)
+
+
+def test_a_verdict_on_a_part_says_so_in_its_first_line() -> None:
+    verdict = aq.check(T5Config())
+    assert str(verdict).splitlines()[0] == "The encoder of T5 (T5Config), 6 layers, 16 tokens"
+    model = T5ForConditionalGeneration(
+        T5Config(d_model=16, d_kv=4, d_ff=16, num_layers=1, num_heads=2, vocab_size=20)
+    )
+    first = str(aq.check(model, tokens=4)).splitlines()[0]
+    assert first.startswith("T5ForConditionalGeneration: the encoder of T5 (T5Config)")
+
+
+def test_a_model_saved_with_another_attention_is_not_read_as_what_its_config_says(
+    tmp_path: Path,
+) -> None:
+    model = BertModel(BertConfig(hidden_size=16, num_attention_heads=2, num_hidden_layers=1))
+    aq.hf.use(model, aq.Window(1)).save_pretrained(tmp_path)
+    with pytest.raises(UnsupportedModel, match=r"saved after anyseq\.hf\.use"):
+        aq.check(str(tmp_path / "config.json"))

@@ -86,7 +86,7 @@ def _t5(config: Any, tokens: int) -> Outline:
         config.relative_attention_max_distance,
     )
     facts = (
-        "the encoder is read; the decoder is not",
+        "the decoder is not read, nor what it sees of the encoder",
         f"positions: a learned bias per head and bucket of offsets, {buckets} buckets up to "
         f"distance {distance}",
     )

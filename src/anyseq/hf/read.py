@@ -14,6 +14,7 @@ from transformers import CONFIG_MAPPING, PreTrainedConfig
 from anyseq.base import at_least_one, layers_text
 from anyseq.design import USUAL_TOKENS, Design
 from anyseq.errors import FileProblem, InvalidArgument, UnsupportedModel
+from anyseq.hf.attend import NAME
 from anyseq.hf.families import FAMILIES, longest
 from anyseq.hf.outline import describe, shortest_cycle
 from anyseq.patterns import Blocks, Causal, Full, Pattern, pattern_text
@@ -23,7 +24,7 @@ from anyseq.patterns import Blocks, Causal, Full, Pattern, pattern_text
 class Reading:
     """What a config says.
 
-    subject: whose config it is. tokens: the length it was read for.
+    subject: whose config it is, or of which part of that it speaks. tokens: the length it was read for.
     design: the attention design, depth = number of layers (1 if there are none); every network of
         that config, whatever its weights, is token by token a function of a network of this design.
         None if it is not attention or no Design describes it.
@@ -49,6 +50,11 @@ def read_config(config: Any, tokens: int | None = None) -> Reading:
     """
     own = config if isinstance(config, PreTrainedConfig) else _load(config)
     _refuse_foreign(own)
+    if getattr(own, NAME, None) is not None:
+        raise UnsupportedModel(
+            f"{type(own).__name__}: the model was saved after anyseq.hf.use changed its attention, "
+            "which its config does not describe; check the pattern that was put on"
+        )
     text = own.get_text_config()
     _check_known(text)
     try:
@@ -72,8 +78,6 @@ def read_config(config: Any, tokens: int | None = None) -> Reading:
             f"{type(text).__name__} cannot be read as a design: {type(problem).__name__} {problem}"
         ) from problem
     facts = list(outline.facts)
-    if own is not text:
-        facts.insert(0, "only the text part is read")
     if getattr(own, "auto_map", None):
         facts.insert(0, f"auto_map is ignored: transformers' own {text.model_type} is read")
     design = None
@@ -98,7 +102,8 @@ def read_config(config: Any, tokens: int | None = None) -> Reading:
         ]
     count = text.num_hidden_layers
     name = type(text).__name__
-    subject = f"{name.removesuffix('Config')} ({name}), {layers_text(count)}"
+    part = "the encoder of " if own.is_encoder_decoder else "the text part of " * (own is not text)
+    subject = f"{part}{name.removesuffix('Config')} ({name}), {layers_text(count)}"
     return Reading(subject, tokens, design, tuple(facts), outline.unsure)
 
 

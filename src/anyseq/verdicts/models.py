@@ -66,6 +66,7 @@ def _of_config(config: Any, tokens: int | None) -> _Subject:
 
     reading = read_config(config, tokens)
     name = f"{reading.subject}, {reading.tokens:,} tokens"
+    name = name[0].upper() + name[1:]
     return _Subject(name, reading.tokens, reading.design, reading.unsure, _as_read(reading))
 
 
@@ -131,8 +132,7 @@ def _of_hugging_face(module: Any, tokens: int | None) -> _Subject:
         reading = read_config(module.config, tokens)
     except UnsupportedModel as problem:
         return _undescribed(module, tokens, f"its config could not be read: {problem}")
-    part = "the encoder of " * bool(module.config.is_encoder_decoder)
-    name = f"{part}{type(module).__name__}: {reading.subject}"
+    name = f"{type(module).__name__}: {reading.subject}"
     return _Subject(name, reading.tokens, reading.design, reading.unsure, _as_read(reading))
 
 
