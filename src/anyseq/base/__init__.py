@@ -1,6 +1,7 @@
 """The ground floor: argument checks, dyadic numbers, files, random numbers, measurements."""
 
 from anyseq.base.check import at_least_one, finite, non_negative, one_of, positive, whole
+from anyseq.base.deadline import OutOfTime, check_time, remaining, within
 from anyseq.base.dyadic import (
     EXACT_BITS,
     UNIT_ROUNDOFF,
@@ -19,9 +20,11 @@ __all__ = [
     "EXACT_BITS",
     "UNIT_ROUNDOFF",
     "ZERO_WEIGHT_GAP",
+    "OutOfTime",
     "Progress",
     "at_least_one",
     "check_new",
+    "check_time",
     "extra_bytes",
     "finite",
     "generator",
@@ -35,12 +38,14 @@ __all__ = [
     "power_of_two_at_least",
     "power_of_two_at_most",
     "read_folder",
+    "remaining",
     "seconds",
     "seed_of",
     "silent",
     "table",
     "uniform",
     "whole",
+    "within",
     "write_folder",
     "write_text",
 ]

@@ -8,19 +8,26 @@ from numbers import Integral, Real
 
 from anyseq.errors import InvalidArgument
 
+_LARGEST = 2**63 - 1  # what torch and numpy count with
+
 
 def at_least_one(name: str, value: object) -> int:
     """`value` as an int >= 1."""
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
-        raise InvalidArgument(f"{name}={value!r}: expected a whole number, 1 or more")
-    return int(value)
+    return _counted(name, value, 1)
 
 
 def whole(name: str, value: object) -> int:
     """`value` as an int >= 0."""
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < 0:
-        raise InvalidArgument(f"{name}={value!r}: expected a whole number, 0 or more")
-    return int(value)
+    return _counted(name, value, 0)
+
+
+def _counted(name: str, value: object, least: int) -> int:
+    number = int(value) if isinstance(value, Integral) and not isinstance(value, bool) else -1
+    if number < least:
+        raise InvalidArgument(f"{name}={value!r}: expected a whole number, {least} or more")
+    if number > _LARGEST:
+        raise InvalidArgument(f"{name} is beyond 2^63: expected a whole number below that")
+    return number
 
 
 def finite(name: str, value: object) -> float:

@@ -16,7 +16,7 @@ from anyseq.design import Design
 from anyseq.errors import FileProblem, InvalidArgument
 from anyseq.graph import PICTURE_TOKENS
 from anyseq.patterns import Pattern
-from anyseq.verdicts import NoLength, Verdict
+from anyseq.verdicts import SECONDS, NoLength, Verdict
 from anyseq.verdicts import check as judge
 
 _NO_TOKENS = "--tokens is missing: say how many tokens a sequence has"
@@ -32,6 +32,7 @@ def check(
     final_norm: str | None = None,
     norm: str = "sup",
     target: str = "all",
+    seconds: float = SECONDS,
     require: str | None = None,
     picture: Path | None = None,
     json: bool = False,
@@ -54,6 +55,9 @@ def check(
         sup or lp.
     target
         all, causal or equivariant.
+    seconds
+        The time for the answer, and as much again for repairs and the rest; what is not found by
+        then is unknown.
     require
         universal: exit with 1 unless the answer is yes.
     picture
@@ -80,7 +84,7 @@ def check(
     if picture is not None:
         _check_picture(picture, subject, tokens)
     try:
-        verdict = judge(subject, norm=norm, target=target, tokens=tokens)
+        verdict = judge(subject, norm=norm, target=target, tokens=tokens, seconds=seconds)
     except NoLength:
         raise InvalidArgument(f"{what}: {_NO_TOKENS}") from None
     if json:

@@ -107,6 +107,7 @@ def approximate(
     smooth = given(lipschitz, curvature, design.tokens, features)
     if out_features is not None:
         at_least_one("out_features", out_features)
+    needs.few_entries(design, features, out_features or features)
 
     rng = generator(seed)
     progress("look at f", 0, 1)

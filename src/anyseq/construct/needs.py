@@ -11,6 +11,18 @@ from anyseq.patterns import Full
 from anyseq.positions import Absolute, NoPosition
 from anyseq.probability import Softmax
 
+_MOST_ENTRIES = 4096  # no method serves as many; its sizes would be numbers of as many digits
+
+
+def few_entries(design: Design, features: int, out_features: int) -> None:
+    """Refuse inputs and outputs of which even the plan would be endless."""
+    for what, count in (("features", features), ("out_features", out_features)):
+        if design.tokens * count > _MOST_ENTRIES:
+            raise CannotApproximate(
+                f"tokens={design.tokens:,} times {what}={count:,}: no method serves more than "
+                f"{_MOST_ENTRIES:,} entries"
+            )
+
 
 def patterns_that_fit(design: Design) -> None:
     """No pattern that is for another number of positions than the design has."""

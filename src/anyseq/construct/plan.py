@@ -186,15 +186,15 @@ def plan(
         raise InvalidArgument(f"design={design!r}: expected an anyseq.Design")
     needs.patterns_that_fit(design)
     features = at_least_one("features", features)
+    out_features = features if out_features is None else at_least_one("out_features", out_features)
+    needs.few_entries(design, features, out_features)
     smooth = given(lipschitz, curvature, design.tokens, features)
     if smooth is None:
         raise InvalidArgument("lipschitz=None, curvature=None: expected one of them, or both")
     ask = Ask(
         design=design,
         features=features,
-        out_features=features
-        if out_features is None
-        else at_least_one("out_features", out_features),
+        out_features=out_features,
         tol=positive("tol", tol),
         norm=one_of("norm", norm, NORMS),
         p=check_p(p, norm),

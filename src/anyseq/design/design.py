@@ -54,7 +54,7 @@ class Design:
                 f"position={self.position!r}: expected a Position such as Absolute()"
             )
         # One spelling of each design, so that equal designs compare equal.
-        object.__setattr__(self, "patterns", cycle)
+        object.__setattr__(self, "patterns", _shortest_cycle(cycle))
         object.__setattr__(self, "prob_map", resolve_prob_map(self.prob_map))
         for name in ("feedforward", "bos", "sinks"):
             if not isinstance(getattr(self, name), bool):
@@ -105,3 +105,11 @@ class Design:
         if "prob_map" in values:
             values["prob_map"] = prob_map_from_dict(values["prob_map"])
         return cls(**values)
+
+
+def _shortest_cycle(layers: tuple[Pattern, ...]) -> tuple[Pattern, ...]:
+    """The shortest beginning that gives all layers when it is repeated, a whole number of times."""
+    for length in range(1, len(layers) // 2 + 1):
+        if len(layers) % length == 0 and layers == layers[:length] * (len(layers) // length):
+            return layers[:length]
+    return layers

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from anyseq.base import check_time
 from anyseq.design import Design
 from anyseq.graph.edges import Array, vertices
 from anyseq.graph.labels import start
@@ -60,6 +61,7 @@ def _spread(cycle: list[list[Array]], colours: Array, design: Design, gains: boo
     fresh = [np.flatnonzero(known)] * len(cycle)  # since each pattern's last turn
     layer = _ROUNDS
     while any(map(len, fresh)) and layer != design.depth:
+        check_time()
         turn = layer % len(cycle)
         found = [np.zeros(0, dtype=np.int64)]
         for mask in cycle[turn]:

@@ -10,6 +10,7 @@ from operator import or_
 import numpy as np
 import torch
 
+from anyseq.base import check_time
 from anyseq.design import Design
 from anyseq.errors import InvalidArgument
 from anyseq.patterns import Pattern
@@ -90,6 +91,7 @@ def row_blocks(pattern: Pattern, size: int) -> Iterator[tuple[Array, Array, Arra
     mask_mod, maybe = pattern.at(size), pattern.blocks(size, _BLOCK).some_maybe.numpy()
     zero, inside = torch.zeros((), dtype=torch.int64), np.arange(_BLOCK)
     for block, open_ in enumerate(maybe):
+        check_time()
         rows = np.arange(block * _BLOCK, min((block + 1) * _BLOCK, size))
         columns = (np.flatnonzero(open_)[:, None] * _BLOCK + inside).ravel()
         columns = columns[columns < size]

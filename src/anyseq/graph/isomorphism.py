@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from anyseq.base import check_time
 from anyseq.graph.edges import Array
 from anyseq.graph.relations import Relation, stable
 
@@ -55,6 +56,7 @@ class _Search:
 
     def extend(self, colours: Array, pair: tuple[int, int]) -> Array | None:
         """(size,) the image of each vertex of the first graph, with u going to v, or None."""
+        check_time()
         if self.left == 0:
             raise GivenUp
         self.left -= 1

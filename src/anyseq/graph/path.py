@@ -10,7 +10,7 @@ from time import monotonic
 import numpy as np
 import torch
 
-from anyseq.base import positive
+from anyseq.base import OutOfTime, check_time, positive, remaining, within
 from anyseq.design import Design
 from anyseq.graph.edges import Array, Edges, edges_of, seen_by_any_head, vertices
 from anyseq.graph.path_search import chain, exact, patched, too_few_neighbours
@@ -41,8 +41,16 @@ class Path:
 def hamiltonian_path(design: Design, seconds: float = 8.0) -> Path:
     """A Hamiltonian path of the union of a design's patterns; "no" comes from complete methods
     only: counting, components, all sets of up to 16 tokens, or a solver that finished."""
-    end = monotonic() + positive("seconds", seconds)
-    union = reduce(or_, (seen_by_any_head(pattern) for pattern in design.cycle))
+    with within(positive("seconds", seconds)):
+        try:
+            return _found(design)
+        except OutOfTime:
+            return Path(None, None, "given up", "not decided in time; give more seconds")
+
+
+def _found(design: Design) -> Path:
+    end = monotonic() + remaining()
+    union = reduce(or_, (seen_by_any_head(pattern) for pattern in dict.fromkeys(design.cycle)))
     tokens = np.arange(design.tokens)
     for order in (tokens, tokens[::-1]):
         if _is_path(union, design, order):
@@ -53,6 +61,7 @@ def hamiltonian_path(design: Design, seconds: float = 8.0) -> Path:
         return Path(False, None, "components")
     if place.max(initial=0) == design.tokens - 1:
         return Path(True, np.argsort(place), "components")
+    check_time()
     if too_few_neighbours(edges):
         return Path(False, None, "degrees")
     if design.tokens <= _EXACT_TOKENS:

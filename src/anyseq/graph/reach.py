@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from anyseq.base import check_time
 from anyseq.design import Design
 from anyseq.errors import InvalidArgument
 from anyseq.graph.edges import Array, Edges, edges_of, seen_by_any_head, vertices
@@ -30,7 +31,6 @@ class Reach:
     target: "all": every token must reach every token; "causal": j must reach k only for j <= k.
     layers: the least number of layers, counted from the start of the cycle, after which all these
         pairs are reached; None if they never are.
-    layers_from: the same, counted from each phase of the cycle.
     unreached: (k, j) such that token j never reaches token k.
     last: up to 8 pairs (k, j) that are reached in the last of these layers and not before.
     reached: the number of wanted pairs reached after 0, 1, ... layers, up to the last one that
@@ -44,7 +44,6 @@ class Reach:
     tokens: int
     target: str
     layers: int | None
-    layers_from: tuple[int | None, ...]
     unreached: tuple[int, int] | None
     last: tuple[tuple[int, int], ...]
     reached: tuple[int, ...] | None
@@ -52,6 +51,17 @@ class Reach:
     proof: str
     hub: int | None
     design: Design = field(repr=False)
+    _after: dict[int, int | None] = field(default_factory=dict, repr=False)
+
+    def layers_after(self, phase: int) -> int | None:
+        """The least number of layers, counted from another phase of the cycle."""
+        if phase == 0:
+            return self.layers
+        if phase not in self._after:
+            cycle = self.design.cycle
+            turned = replace(self.design, patterns=(*cycle[phase:], *cycle[:phase]))
+            self._after[phase] = reach(turned, self.target).layers
+        return self._after[phase]
 
     @property
     def sparsity(self) -> float:
@@ -74,6 +84,7 @@ class Reach:
         layers = np.full((vertices(self.design),) * 2, -1, dtype=np.int16)
         layer = still = 0
         while still < len(self.design.cycle):
+            check_time()
             layers[state.matrix() & (layers < 0)] = layer
             still = 0 if state.advance() else still + 1
             layer += 1
@@ -89,15 +100,15 @@ def reach(design: Design, target: str = "all") -> Reach:
 
 def connections_of(design: Design) -> tuple[int, ...]:
     """How many pairs see each other in each pattern of the cycle, in any head, BOS included."""
-    counts = []
-    for pattern in design.cycle:
+    counts = {}
+    for pattern in set(design.cycle):
         offsets = seen_by_any_head(pattern).offsets(design.size)
         if offsets is None:
-            counts.append(edges_of(pattern, design.size).count)
+            counts[pattern] = edges_of(pattern, design.size).count
         else:
             lengths = design.size - np.abs(np.arange(1 - design.size, design.size))
-            counts.append(int(lengths[offsets.numpy()].sum()))
-    return tuple(counts)
+            counts[pattern] = int(lengths[offsets.numpy()].sum())
+    return tuple(counts[pattern] for pattern in design.cycle)
 
 
 def _by_offsets(design: Design, wanted: Wanted) -> Reach | None:
@@ -113,8 +124,7 @@ def _by_offsets(design: Design, wanted: Wanted) -> Reach | None:
     return Reach(
         tokens=design.tokens,
         target=wanted.target,
-        layers=found.layers_from[0],
-        layers_from=found.layers_from,
+        layers=found.layers,
         unreached=found.unreached,
         last=found.last,
         reached=found.reached,
@@ -127,25 +137,18 @@ def _by_offsets(design: Design, wanted: Wanted) -> Reach | None:
 
 def _by_edges(design: Design, wanted: Wanted) -> Reach:
     cycle = _cycle(design)
-    hubs = [
-        _hub(edges, cycle[(phase + 1) % len(cycle)], wanted) for phase, edges in enumerate(cycle)
-    ]
-    runs = [
-        _run([*cycle[phase:], *cycle[:phase]], wanted, hub is not None)
-        for phase, hub in enumerate(hubs)
-    ]
-    first = runs[0]
+    hub = _hub(cycle[0], cycle[1 % len(cycle)], wanted)
+    first = _run(cycle, wanted, hub is not None)
     return Reach(
         tokens=design.tokens,
         target=wanted.target,
         layers=first.layers,
-        layers_from=tuple(run.layers for run in runs),
         unreached=first.open[0] if first.layers is None else None,
         last=first.open if first.layers else (),
         reached=first.counts,
         connections=tuple(edges.count for edges in cycle),
-        proof="sets" if hubs[0] is None else "hub",
-        hub=hubs[0],
+        proof="sets" if hub is None else "hub",
+        hub=hub,
         design=design,
     )
 
@@ -172,6 +175,7 @@ def _run(cycle: Sequence[Edges], wanted: Wanted, hub: bool) -> _Run:
     before: list[tuple[int, int]] = []
     layers = still = 0
     while missing and still < len(cycle):
+        check_time()
         still = 0 if state.advance() else still + 1
         layers += 1
         before, missing = missing, state.missing(_LISTED)
@@ -217,4 +221,6 @@ def _hub(first: Edges, second: Edges, wanted: Wanted) -> int | None:
 
 
 def _cycle(design: Design) -> list[Edges]:
-    return [edges_of(pattern, vertices(design)) for pattern in design.cycle]
+    """The edges of each pattern of the cycle; of equal ones, those of the first."""
+    known = {pattern: edges_of(pattern, vertices(design)) for pattern in set(design.cycle)}
+    return [known[pattern] for pattern in design.cycle]

@@ -13,6 +13,7 @@ from typing import Protocol
 
 import numpy as np
 
+from anyseq.base import check_time
 from anyseq.graph.edges import Array
 
 
@@ -42,6 +43,7 @@ def rounds(
     before: list[Array | None] = [None] * len(cycle)
     layer = last = 0
     while layer < last + len(cycle) and many < len(colours) and layer != depth:
+        check_time()
         heads, old = cycle[layer % len(cycle)], before[layer % len(cycle)]
         before[layer % len(cycle)] = colours
         layer += 1

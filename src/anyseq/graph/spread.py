@@ -13,6 +13,7 @@ from typing import Protocol
 
 import numpy as np
 
+from anyseq.base import check_time
 from anyseq.graph.edges import Array, Edges
 from anyseq.graph.wanted import WORD, Wanted
 
@@ -213,6 +214,7 @@ def _alike(edges: Edges) -> tuple[Array, list[Array]]:
         kinds: dict[bytes, int] = {}
         kind = np.empty(edges.size, dtype=np.int64)
         seen: list[Array] = []
+        check_time()
         for i in range(edges.size):
             row = edges.row(i)
             place = int(np.searchsorted(row, i))

@@ -15,6 +15,7 @@ from itertools import chain
 
 import numpy as np
 
+from anyseq.base import check_time
 from anyseq.design import Design
 from anyseq.graph.borders import keys_seen
 from anyseq.graph.edges import Array, Edges, TooManyEdges, edges_of, vertices
@@ -138,14 +139,14 @@ def _siblings(relations: Sequence[Relation], colours: Array, bos: int) -> Iterat
     little are found soonest."""
     found: dict[int, tuple[int, int]] = {}
     for relation in relations:
+        check_time()
         seen = np.stack([relation.row, colours[relation.column], relation.column])
         seen = seen[:, (relation.column >= bos)]
         seen = seen[:, np.lexsort(seen[::-1])]
         alike = np.flatnonzero((seen[:2, 1:] == seen[:2, :-1]).all(0))
-        for (_, colour, i), (_, _, other) in zip(
-            seen[:, alike].T.tolist(), seen[:, alike + 1].T.tolist(), strict=True
-        ):
-            found.setdefault(colour, (i - bos, other - bos))
+        colour, first = np.unique(seen[1, alike], return_index=True)
+        for one, at in zip(colour.tolist(), alike[first].tolist(), strict=True):
+            found.setdefault(one, (int(seen[2, at]) - bos, int(seen[2, at + 1]) - bos))
     yield from found.values()
 
 

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from anyseq.base import check_time
 from anyseq.graph.edges import Array
 from anyseq.graph.wanted import Wanted, grown
 
@@ -30,10 +31,9 @@ _COUNTED_LAYERS = 32  # counting takes a convolution a layer
 
 @dataclass(frozen=True, eq=False)
 class Crossing:
-    """What the offsets prove: the layers from each phase (None: never), and what belongs to the
-    first phase."""
+    """What the offsets prove. layers: None if some pairs never meet."""
 
-    layers_from: tuple[int | None, ...]
+    layers: int | None
     unreached: tuple[int, int] | None
     last: tuple[tuple[int, int], ...]
     reached: tuple[int, ...] | None
@@ -48,20 +48,14 @@ def cross(cycle: Sequence[Steps], wanted: Wanted, limit: int) -> Crossing | None
         possible = surely = _around(size)
     else:
         possible, surely = _anywhere(size), _one_way(size)
-    layers: list[int | None] = []
-    for phase in range(len(cycle)):
-        turned = [*cycle[phase:], *cycle[:phase]]
-        upper = _least(turned, asked, surely)
-        lower = upper if possible is surely else _least(turned, asked, possible)
-        if upper != lower:
-            return None
-        layers.append(lower)
-    first = layers[0]
+    first = _least(cycle, asked, surely)
+    if possible is not surely and _least(cycle, asked, possible) != first:
+        return None
     if first is None:
         crossed = _closure(cycle, possible)
         offset = int(np.flatnonzero(asked & ~crossed)[0]) + 1 - size
         counts = _counts(cycle, wanted, None, surely, possible)
-        return Crossing(tuple(layers), wanted.pairs_at(offset, 1)[0], (), counts)
+        return Crossing(None, wanted.pairs_at(offset, 1)[0], (), counts)
     last: list[tuple[int, int]] = []
     if first > 0:
         before = _after(cycle, first - 1, possible)
@@ -69,9 +63,7 @@ def cross(cycle: Sequence[Steps], wanted: Wanted, limit: int) -> Crossing | None
             last += wanted.pairs_at(place + 1 - size, limit - len(last))
             if len(last) == limit:
                 break
-    return Crossing(
-        tuple(layers), None, tuple(last), _counts(cycle, wanted, first, surely, possible)
-    )
+    return Crossing(first, None, tuple(last), _counts(cycle, wanted, first, surely, possible))
 
 
 Sum = Callable[[Steps, Steps], Steps]
@@ -155,6 +147,7 @@ def _after(cycle: Sequence[Steps], layers: int, add: Sum) -> Steps:
     once, done = waiting, waiting
     if times:
         for steps in cycle:
+            check_time()
             once = add(once, steps)
     while times:
         if times % 2:
@@ -162,6 +155,7 @@ def _after(cycle: Sequence[Steps], layers: int, add: Sum) -> Steps:
         times //= 2
         once = add(once, once) if times else once
     for steps in cycle[:rest]:
+        check_time()
         done = add(done, steps)
     return done
 

@@ -24,7 +24,8 @@ from anyseq.patterns import Blocks, Causal, Full, Pattern, pattern_text
 class Reading:
     """What a config says.
 
-    subject: whose config it is, or of which part of that it speaks. tokens: the length it was read for.
+    subject: whose config it is, or of which part of that it speaks.
+    tokens: the length it was read for.
     design: the attention design, depth = number of layers (1 if there are none); every network of
         that config, whatever its weights, is token by token a function of a network of this design.
         None if it is not attention or no Design describes it.

@@ -6,9 +6,10 @@ from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import reduce
+from itertools import chain
 from math import lcm
 from operator import and_, or_
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import torch
 
@@ -31,6 +32,12 @@ class _Combination(Pattern):
             or not all(isinstance(part, Pattern) for part in self.parts)
         ):
             raise InvalidArgument(f"parts={self.parts!r}: expected a tuple of one or more Patterns")
+
+    @classmethod
+    def of(cls, *patterns: Pattern) -> Self:
+        """That of some patterns; of one of its own kind, the parts: many make no tower of pairs."""
+        parts = [part.parts if type(part) is cls else (part,) for part in patterns]
+        return cls(tuple(chain.from_iterable(parts)))
 
     @property
     def prefix_stable(self) -> bool:

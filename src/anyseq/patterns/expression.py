@@ -29,12 +29,20 @@ _NAMES: dict[str, type[Pattern]] = {
 }  # fmt: skip
 
 
+_MOST_CHARACTERS = 4096
+_MOST_NESTED = (
+    32  # brackets and ~ inside one another, or side by side: what reads them is recursive
+)
+_MOST_NAMES = 256
+
+
 def parse_pattern(text: str) -> Pattern:
     """The pattern behind an expression of names, whole numbers, |, & and ~.
 
     Names are those of the classes, in any case: "causal & window(128)", "longformer(64)",
     "~window(2)", "global(0, -1)". Nothing of it is executed.
     """
+    _check_size(text)
     try:
         # "global" alone is a word of Python's own
         return _pattern(ast.parse(re.sub(r"\bglobal\b", "Global", text.strip()), mode="eval").body)
@@ -44,6 +52,26 @@ def parse_pattern(text: str) -> Pattern:
         ) from None
     except (AnyseqError, TypeError) as problem:
         raise InvalidArgument(f"pattern {text!r}: {problem}") from None
+
+
+def _check_size(text: str) -> None:
+    """Of what people write nothing comes near these."""
+    depth = deepest = 0
+    for mark in text:
+        depth += {"(": 1, ")": -1}.get(mark, 0)
+        deepest = max(deepest, depth)
+    deepest += max((len(run) for run in re.findall(r"[~\s]+", text)), default=0)
+    names = len(re.findall(r"[^\W\d]\w*", text))
+    for what, found, most in (
+        ("characters", len(text), _MOST_CHARACTERS),
+        ("brackets and ~ inside one another", deepest, _MOST_NESTED),
+        ("names", names, _MOST_NAMES),
+    ):
+        if found > most:
+            raise InvalidArgument(
+                f"pattern {text[:40]!r}...: {found:,} {what}; expected {most:,} at most. Larger "
+                "ones can be given in Python, as anyseq.FromMask(mask)"
+            )
 
 
 def pattern_text(pattern: Pattern) -> str:
@@ -116,14 +144,20 @@ def _usage(cls: type[Pattern]) -> str:
 def _value(node: ast.expr) -> Any:
     match node:
         case ast.Constant(int() as value) if not isinstance(value, bool):
-            return value
+            return _number(value)
         case ast.UnaryOp(ast.USub(), ast.Constant(int() as value)):
-            return -value
+            return -_number(value)
         case ast.Tuple(elements):
             return tuple(_value(element) for element in elements)
         case ast.Constant():
             raise InvalidArgument(f"{ast.unparse(node)} is no pattern and no whole number")
     return _pattern(node)
+
+
+def _number(value: int) -> int:
+    if value >= 2**63:
+        raise InvalidArgument("a number beyond 2^63: expected one below that")
+    return value
 
 
 def _named(name: str) -> type[Pattern]:

@@ -156,13 +156,13 @@ class Pattern(ABC):
         from anyseq.patterns.algebra import Union
         from anyseq.patterns.given import as_pattern
 
-        return Union((self, as_pattern(other)))
+        return Union.of(self, as_pattern(other))
 
     def __and__(self, other: PatternLike) -> Pattern:
         from anyseq.patterns.algebra import Intersection
         from anyseq.patterns.given import as_pattern
 
-        return Intersection((self, as_pattern(other)))
+        return Intersection.of(self, as_pattern(other))
 
     __ror__, __rand__ = __or__, __and__
 

@@ -2,11 +2,12 @@
 
 from anyseq.verdicts.certificate import Certificate
 from anyseq.verdicts.check import NoLength, check
-from anyseq.verdicts.verdict import NORMS, TARGETS, Finding, Fix, Verdict
+from anyseq.verdicts.verdict import NORMS, SECONDS, TARGETS, Finding, Fix, Verdict
 from anyseq.verdicts.witness import Witness
 
 __all__ = [
     "NORMS",
+    "SECONDS",
     "TARGETS",
     "Certificate",
     "Finding",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from os import PathLike
@@ -11,16 +11,17 @@ from typing import Any
 
 import torch
 
-from anyseq.base import at_least_one, one_of
+from anyseq.base import OutOfTime, at_least_one, one_of, positive, within
 from anyseq.design import Design
 from anyseq.errors import ConstructionFault, InvalidArgument
+from anyseq.graph import Reach
 from anyseq.patterns import Pattern, as_pattern, evaluated, parse_pattern
 from anyseq.verdicts import obstacles, papers, proofs
 from anyseq.verdicts.describe import describe
 from anyseq.verdicts.fixes import fixes
 from anyseq.verdicts.question import Facts, Question
 from anyseq.verdicts.ruling import Ruling
-from anyseq.verdicts.verdict import NORMS, TARGETS, Verdict
+from anyseq.verdicts.verdict import NORMS, SECONDS, TARGETS, Finding, Verdict
 
 _MOST_TOKENS = 1 << 19  # for more, the graph of a sparse pattern takes too much memory
 
@@ -52,7 +53,12 @@ class NoLength(InvalidArgument):
 
 
 def check(
-    what: Any, *, norm: str = "sup", target: str = "all", tokens: int | None = None
+    what: Any,
+    *,
+    norm: str = "sup",
+    target: str = "all",
+    tokens: int | None = None,
+    seconds: float = SECONDS,
 ) -> Verdict:
     """Whether `what` can approximate every continuous sequence-to-sequence function.
 
@@ -63,9 +69,12 @@ def check(
     target: "all" functions, "causal" ones (f_i looks at x_0, ..., x_i), or those "equivariant"
         under permutations of the tokens.
     tokens: the length, where `what` does not say it.
+    seconds: the time that the verdict may take; and then repairs, paths and the table of the other
+        questions together, when they are asked for. What is not found by then is None.
 
     True and False are proved; everything else is None, with the reason.
     """
+    positive("seconds", seconds)
     one_of("norm", norm, NORMS)
     one_of("target", target, TARGETS)
     if tokens is not None:
@@ -73,22 +82,30 @@ def check(
     if isinstance(what, Design):
         if tokens not in (None, what.tokens):
             raise InvalidArgument(f"tokens={tokens}, but the design has {what.tokens}")
-        return check_design(what, norm, target)
+        return check_design(what, norm, target, seconds=seconds)
     if isinstance(what, str):
         _check_path(what)
     if _is_model(what):
         from anyseq.verdicts.models import check_model
 
-        return check_model(what, norm=norm, target=target, tokens=tokens)
-    return check_design(_as_design(what, tokens), norm, target)
+        return check_model(what, norm=norm, target=target, tokens=tokens, seconds=seconds)
+    return check_design(_as_design(what, tokens), norm, target, seconds=seconds)
 
 
-def check_design(design: Design, norm: str, target: str, facts: Facts | None = None) -> Verdict:
+def check_design(
+    design: Design,
+    norm: str,
+    target: str,
+    facts: Facts | None = None,
+    seconds: float = SECONDS,
+) -> Verdict:
     """The verdict on a design; facts: what is known of it from an earlier question."""
     _check_length(design.tokens)
     facts = Facts(design) if facts is None else facts
     question = Question(facts, norm, target)
-    rulings = [ruling for rule in RULES if (ruling := rule(question)) is not None]
+    with within(seconds):
+        rulings = list(_in_time(RULES, question, seconds))
+        reach = _reach_in_time(question)
     against = [ruling for ruling in rulings if ruling.witness is not None]
     proof = next((ruling for ruling in rulings if ruling.certificate is not None), None)
     if against and proof is not None:
@@ -105,7 +122,7 @@ def check_design(design: Design, norm: str, target: str, facts: Facts | None = N
     elif proof is not None:
         universal, reason = True, proof.finding.saw
     else:
-        reason = "; ".join(one.saw for one in findings if one.holds is None)
+        reason = "; ".join(dict.fromkeys(one.saw for one in findings if one.holds is None))
     return Verdict(
         subject=describe(design),
         universal=universal,
@@ -116,11 +133,10 @@ def check_design(design: Design, norm: str, target: str, facts: Facts | None = N
         witness=against[0].witness if against else None,
         certificate=proof.certificate if proof else None,
         design=design,
-        reach=question.reach,
+        reach=reach,
+        seconds=seconds,
         _fixed_width=lambda: tuple(
-            ruling.finding
-            for rule in PAPER_B
-            if (ruling := rule(Question(facts, "lp", "all"))) is not None
+            ruling.finding for ruling in _in_time(PAPER_B, Question(facts, "lp", "all"), seconds)
         ),
         _fixed_width_proof=lambda: papers.fixed_width(Question(facts, "lp", "all")),
         _fixes=lambda: fixes(
@@ -128,11 +144,30 @@ def check_design(design: Design, norm: str, target: str, facts: Facts | None = N
             norm,
             target,
             lambda changed, norm, target: check_design(
-                changed, norm, target, facts.changed(changed)
+                changed, norm, target, facts.changed(changed), seconds
             ),
         ),
-        _again=partial(check_design, design, facts=facts),
+        _again=partial(check_design, design, facts=facts, seconds=seconds),
     )
+
+
+def _in_time(rules: Sequence[Rule], question: Question, seconds: float) -> Iterator[Ruling]:
+    """What the rules say; one that cannot say it in time says that."""
+    for rule in rules:
+        try:
+            ruling = rule(question)
+        except OutOfTime:
+            saw = f"not decided in {seconds:g} s; give more seconds"
+            ruling = Ruling(Finding(rule.__name__.replace("_", " "), None, saw, "no time left"))
+        if ruling is not None:
+            yield ruling
+
+
+def _reach_in_time(question: Question) -> Reach | None:
+    try:
+        return question.reach
+    except OutOfTime:
+        return None
 
 
 def _is_model(what: Any) -> bool:

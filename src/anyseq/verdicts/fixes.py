@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from math import ceil
 from typing import Any
 
-from anyseq.base import layers_text
+from anyseq.base import OutOfTime, check_time, layers_text
 from anyseq.design import Design
 from anyseq.graph import TooManyEdges, connections_of
 from anyseq.patterns import Composite, Global, Intersection, Pattern, Union, Window
@@ -30,32 +30,45 @@ class _Change:
     fields: dict[str, Any]
 
 
-def fixes(design: Design, norm: str, target: str, check: Check) -> tuple[Fix, ...]:
-    """The changes that make the design universal, those with the fewest new connections first.
+def fixes(design: Design, norm: str, target: str, check: Check) -> tuple[tuple[Fix, ...], bool]:
+    """The changes that make the design universal, those with the fewest new connections first; and
+    whether there was time to try all.
 
     One change at a time; only if none is enough, a change of who sees whom together with one of
     what tokens know.
     """
-    connecting = list(_connecting(design, norm, target, check))
-    knowing = [*_knowing(design), *_other(design)]
-    alone = [(change,) for change in (*connecting, *knowing)]
-    found = _that_work(design, norm, target, check, alone)
-    if not found:
-        pairs = [
-            (other, change)
-            for change in knowing
-            for other in _connecting(replace(design, **change.fields), norm, target, check)
-        ]
-        found = _that_work(design, norm, target, check, pairs)
-    return tuple(found[:_OFFERED])
-
-
-def _that_work(
-    design: Design, norm: str, target: str, check: Check, changes: Sequence[tuple[_Change, ...]]
-) -> list[Fix]:
-    before = _a_layer(connections_of(design))
     found: list[tuple[int, int, Fix]] = []
+    try:
+        connecting = list(_connecting(design, norm, target, check))
+        knowing = [*_knowing(design), *_other(design)]
+        alone = [(change,) for change in (*connecting, *knowing)]
+        _try(design, norm, target, check, alone, found)
+        if not found:
+            pairs = [
+                (other, change)
+                for change in knowing
+                for other in _connecting(replace(design, **change.fields), norm, target, check)
+            ]
+            _try(design, norm, target, check, pairs, found)
+        complete = True
+    except OutOfTime:
+        complete = False
+    cheapest = sorted(found, key=lambda one: one[:2])
+    return tuple(fix for _, _, fix in cheapest[:_OFFERED]), complete
+
+
+def _try(
+    design: Design,
+    norm: str,
+    target: str,
+    check: Check,
+    changes: Sequence[tuple[_Change, ...]],
+    found: list[tuple[int, int, Fix]],
+) -> None:
+    """Add those that work, with their connections and rank."""
+    before = _a_layer(connections_of(design))
     for parts in changes:
+        check_time()
         fields = {name: value for part in parts for name, value in part.fields.items()}
         changed = replace(design, **fields)
         try:
@@ -71,7 +84,7 @@ def _that_work(
         costs = [part.parameters for part in parts if part.parameters]
         fix = Fix(says, changed, connections, "; ".join(costs) or "no new parameters")
         found.append((connections, sum(part.rank for part in parts), fix))
-    return [fix for _, _, fix in sorted(found, key=lambda one: one[:2])]
+    check_time()  # a verdict that was cut short is no refusal
 
 
 def _connecting(design: Design, norm: str, target: str, check: Check) -> Iterator[_Change]:

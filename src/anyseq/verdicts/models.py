@@ -17,7 +17,7 @@ from anyseq.verdicts import seen
 from anyseq.verdicts.function import Function
 from anyseq.verdicts.probes import Probe, probe
 from anyseq.verdicts.running import as_function, is_hugging_face
-from anyseq.verdicts.verdict import Finding, Verdict
+from anyseq.verdicts.verdict import Finding, Verdict, no_fixes
 
 if TYPE_CHECKING:
     from anyseq.hf import Reading
@@ -43,7 +43,9 @@ class _Subject:
     probe: Probe | None = None
 
 
-def check_model(what: Any, *, norm: str, target: str, tokens: int | None) -> Verdict:
+def check_model(
+    what: Any, *, norm: str, target: str, tokens: int | None, seconds: float
+) -> Verdict:
     """The verdict on a Hugging Face config (also as a dictionary or the path of its file), a
     Hugging Face model, an anyseq.nn.Transformer or any torch module.
 
@@ -58,7 +60,7 @@ def check_model(what: Any, *, norm: str, target: str, tokens: int | None) -> Ver
     if tokens is not None:
         at_least_one("tokens", tokens)
     read = _of_module if isinstance(what, torch.nn.Module) else _of_config
-    return _answer(read(what, tokens), norm, target)
+    return _answer(read(what, tokens), seconds, norm, target)
 
 
 def _of_config(config: Any, tokens: int | None) -> _Subject:
@@ -145,7 +147,7 @@ def _undescribed(module: torch.nn.Module, tokens: int | None, why: str) -> _Subj
     return _Subject(type(module).__name__, tokens or USUAL_TOKENS, None, (why,), ())
 
 
-def _answer(subject: _Subject, norm: str, target: str) -> Verdict:
+def _answer(subject: _Subject, seconds: float, norm: str, target: str) -> Verdict:
     from anyseq.verdicts.check import check_design  # which itself hands models on to here
 
     found = subject.findings
@@ -153,9 +155,9 @@ def _answer(subject: _Subject, norm: str, target: str) -> Verdict:
         found += seen.findings(subject.probe, norm, target)
     verdict = Verdict(subject.name, None, norm, target, "", found)
     if subject.design is not None:
-        ruled = check_design(subject.design, norm, target)
+        ruled = check_design(subject.design, norm, target, seconds=seconds)
         verdict = replace(ruled, subject=subject.name, findings=(*found, *ruled.findings))
-    verdict = replace(verdict, _again=partial(_answer, subject))
+    verdict = replace(verdict, seconds=seconds, _again=partial(_answer, subject, seconds))
     if verdict.universal is False:
         return _with_replay(subject, verdict)
     failed = _seen_to_fail(subject, verdict)
@@ -174,7 +176,7 @@ def _answer(subject: _Subject, norm: str, target: str) -> Verdict:
     if subject.probe is not None:
         reason = f"no obstruction found; {reason}"
     return replace(
-        verdict, universal=None, reason=reason, findings=found, certificate=None, _fixes=tuple
+        verdict, universal=None, reason=reason, findings=found, certificate=None, _fixes=no_fixes
     )
 
 
@@ -212,5 +214,5 @@ def _seen_to_fail(subject: _Subject, verdict: Verdict) -> Verdict | None:
         findings=(*verdict.findings, replay),
         witness=witness,
         certificate=None,
-        _fixes=tuple,
+        _fixes=no_fixes,
     )

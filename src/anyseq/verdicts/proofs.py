@@ -23,7 +23,7 @@ def gather(question: Question) -> Ruling | None:
         return None
     rounds = 0 if question.knows_positions else question.refinement.rounds
     phase = rounds % len(design.cycle)
-    layers = question.reach.layers_from[phase]
+    layers = question.reach.layers_after(phase)
     assert layers is not None
     needed = max(1, rounds + layers)
     one_layer = _one_layer(question, rounds)

@@ -46,11 +46,13 @@ def verdict_text(verdict: Verdict) -> str:
         conditions = ", ".join(map(_condition, verdict.fixed_width))
         known = f"conditions of Yun et al. 2020b for fixed width, in L^p: {conditions}"
         lines += ["", *_wrapped("  also    ", known)]
-    if verdict.fixes:
+    if verdict.fixes or not verdict.fixes_complete:
         lines.append("")
     for fix in verdict.fixes:
         cost = f"{fix.connections:+,} connections a layer, {fix.parameters}"
         lines += _wrapped("  repair  ", f"{fix.change} ({cost})")
+    if not verdict.fixes_complete:
+        lines += _wrapped("  repair  ", f"not all were tried in {verdict.seconds:g} s")
     lines += ["", textwrap.indent(verdict.table(), "  ")]
     return "\n".join(lines)
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from anyseq.base import one_of, table
+from anyseq.base import OutOfTime, one_of, table, within
 from anyseq.design import Design
 from anyseq.graph import Reach
 from anyseq.verdicts.certificate import Certificate
@@ -15,11 +16,18 @@ from anyseq.verdicts.text import ANSWERS, verdict_text
 from anyseq.verdicts.witness import Witness
 
 NORMS = ("sup", "lp")
+SECONDS = 30.0
+"""The time that a verdict may take, unless told, and as much again for all else of it."""
 TARGETS = ("all", "causal", "equivariant")
 
 
 def _none() -> None:
     return None
+
+
+def no_fixes() -> tuple[tuple[Fix, ...], bool]:
+    """None, and nothing else to look for."""
+    return (), True
 
 
 @dataclass(frozen=True)
@@ -58,6 +66,7 @@ class Verdict:
         known. norm: "sup" or "lp". target: "all", "causal" (f_i looks at x_0, ..., x_i only) or
         "equivariant" (permuting the tokens permutes the outputs).
     reason: one sentence. findings: all that was looked at.
+    seconds: the time that was allowed.
     """
 
     subject: str
@@ -70,25 +79,40 @@ class Verdict:
     certificate: Certificate | None = None
     design: Design | None = None
     reach: Reach | None = None
+    seconds: float = SECONDS
     _fixed_width: Callable[[], tuple[Finding, ...]] = field(default=tuple, repr=False)
     _fixed_width_proof: Callable[[], Certificate | None] = field(default=_none, repr=False)
-    _fixes: Callable[[], tuple[Fix, ...]] = field(default=tuple, repr=False)
+    _fixes: Callable[[], tuple[tuple[Fix, ...], bool]] = field(default=no_fixes, repr=False)
     _again: Callable[[str, str], Verdict] | None = field(default=None, repr=False)
 
-    @cached_property
+    @property
     def fixes(self) -> tuple[Fix, ...]:
         """The cheapest repairs of a design that is not universal, cheapest first."""
-        return () if self.universal else self._fixes()
+        return self._repairs[0]
+
+    @property
+    def fixes_complete(self) -> bool:
+        """Whether all repairs that are known of were tried: False if the time was used up."""
+        return self._repairs[1]
+
+    @cached_property
+    def _repairs(self) -> tuple[tuple[Fix, ...], bool]:
+        with within(self.seconds):
+            return no_fixes() if self.universal else self._fixes()
 
     @cached_property
     def fixed_width(self) -> tuple[Finding, ...]:
         """Paper B's conditions for its class of fixed width, ST^{2,1,4}, one by one; L^p."""
-        return self._fixed_width()
+        with within(self.seconds):
+            return self._fixed_width()
 
     @cached_property
     def fixed_width_certificate(self) -> Certificate | None:
-        """That networks of fixed width are universal in L^p, if all those conditions hold."""
-        return self._fixed_width_proof()
+        """That networks of fixed width are universal in L^p, if all those conditions hold, and are
+        found in time."""
+        with within(self.seconds), suppress(OutOfTime):
+            return self._fixed_width_proof()
+        return None
 
     def ask(self, norm: str, target: str) -> Verdict:
         """The verdict on the same thing for another norm and target."""
@@ -108,6 +132,10 @@ class Verdict:
 
     def to_dict(self) -> dict[str, Any]:
         """A JSON-ready summary."""
+        with within(self.seconds):
+            return self._summary()
+
+    def _summary(self) -> dict[str, Any]:
         witness = self.witness
         return {
             "subject": self.subject,
@@ -151,7 +179,9 @@ class Verdict:
                 }
                 for fix in self.fixes
             ],
+            "fixes_complete": self.fixes_complete,
         }
 
     def __str__(self) -> str:
-        return verdict_text(self)
+        with within(self.seconds):
+            return verdict_text(self)

@@ -30,7 +30,7 @@ from anyseq.construct.wide_layer import reach, shut, units, wide_layer
 from anyseq.errors import CannotApproximate
 from anyseq.nn import Layers, Stack, StackShape
 
-_MOST_DIRECTIONS = 2**21  # of any length, with signs: beyond the memory for their knots
+_LOG2_MOST_DIRECTIONS = 21  # of any length, with signs: beyond the memory for their knots
 _MOST_LOG_STEPS = 20
 _FURTHER = (1.1, 1.2, 1.4)  # times the least degree: fewer knots may make up for it
 
@@ -38,18 +38,19 @@ _FURTHER = (1.1, 1.2, 1.4)  # times the least degree: fewer knots may make up fo
 def recipe(ask: Ask) -> WideRecipe:
     """The degree and the knots with the fewest parameters that meet the tolerance."""
     needs.feed_forward(ask.design)
+    least = _least_degree(ask)
+    _few_enough(ask, least)
     wanted = needs.gathering(ask.design)
     first_free = max(ask.features, ask.out_features)
     front = gather_directly(ask.design, ask.features, first_free, wanted)
     layers, depth = front.gathering.layers, ask.design.depth
     if depth is not None and layers > depth:
         raise CannotApproximate(f"its attention needs {layers} layers; the design has {depth}")
-    least = _least_degree(ask)
     # more knots than the tolerance asks for: an estimate of f was too small, for the degree, too
     least *= 2 ** max(0, ask.least_log_steps - (_log_knots(ask, least) or _MOST_LOG_STEPS))
     found, tried = [], False
     for degree in sorted({least + k for k in range(4)} | {math.ceil(least * k) for k in _FURTHER}):
-        if (2 * degree + 1) ** ask.axes > _MOST_DIRECTIONS:
+        if _log2_directions(ask, degree) > _LOG2_MOST_DIRECTIONS:
             break
         tried, made = True, _fewest_knots(ask, degree, wanted, front)
         if made is not None:
@@ -59,12 +60,21 @@ def recipe(ask: Ask) -> WideRecipe:
             f"with cosines of degree {least} and more, the proved bound for rounding leaves "
             f"nothing of tol={ask.tol:g}"
         )
-    if not found:
+    _few_enough(ask, least)
+    return min(found, key=lambda made: made.shape.parameters)
+
+
+def _log2_directions(ask: Ask, degree: int) -> float:
+    """Of all directions, whatever their length; nothing is allocated to count them."""
+    return ask.axes * math.log2(2 * degree + 1)
+
+
+def _few_enough(ask: Ask, least: int) -> None:
+    if (log2 := _log2_directions(ask, least)) > _LOG2_MOST_DIRECTIONS:
         raise CannotApproximate(
             f"it needs cosines of degree {least} or more in {ask.axes} dimensions, over "
-            f"2^{((2 * least + 1) ** ask.axes).bit_length() - 1} directions"
+            f"2^{math.floor(log2):,} directions"
         )
-    return min(found, key=lambda made: made.shape.parameters)
 
 
 def _least_degree(ask: Ask) -> int:
@@ -77,7 +87,7 @@ def _least_degree(ask: Ask) -> int:
     high = 1
     while not fits(high):
         high *= 2
-        if (2 * high + 1) ** ask.axes > 2 ** (ask.axes + 1) * _MOST_DIRECTIONS:
+        if _log2_directions(ask, high) > ask.axes + 1 + _LOG2_MOST_DIRECTIONS:
             return high
     low = high // 2
     while high - low > 1:
