@@ -7,7 +7,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test lint types layers bench clean
+.PHONY: demo test soak lint types layers bench clean
 
 demo: .venv/core
 	$(BIN)/anyseq demo
@@ -15,6 +15,12 @@ demo: .venv/core
 # One torch thread per worker: more would fight for the same cores.
 test: .venv/full
 	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses=auto
+
+# The fuzzers of the tests, many times as long: forgeries, calls, command lines, files, configs.
+SOAK ?= 50
+soak: .venv/full
+	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses=auto --soak=$(SOAK) \
+		tests/fuzz tests/construct/test_forger.py
 
 lint: .venv/full
 	$(BIN)/ruff check

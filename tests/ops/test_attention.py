@@ -11,6 +11,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 import anyseq as aq
 from anyseq.errors import InvalidArgument
+from anyseq.ops import BACKENDS
 
 
 def random(*shape: int, seed: int = 0) -> torch.Tensor:
@@ -196,3 +197,46 @@ def test_bad_arguments_are_named(arguments: dict[str, Any], message: str) -> Non
     with pytest.raises(InvalidArgument) as caught:
         aq.attention(**{"q": q, "k": k, "v": v, **arguments})
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("backend", ["auto", *BACKENDS])
+@pytest.mark.parametrize("sizes", [(0, 0), (0, 3), (3, 0)])
+@pytest.mark.parametrize("more", ["nothing", "mask", "window", "key_mask", "gain", "causal"])
+def test_sequences_of_no_tokens(backend: str, sizes: tuple[int, int], more: str) -> None:
+    """Nothing comes out, or zeros, and every backend that takes the call agrees."""
+    n, m = sizes
+    q, k = torch.randn(2, 3, n, 4), torch.randn(2, 3, m, 4)
+    arguments: dict[str, Any] = {
+        "nothing": {},
+        "mask": {"pattern": torch.zeros(n, m, dtype=torch.bool)},
+        "window": {"pattern": aq.Window(2)},
+        "key_mask": {"key_mask": torch.zeros(2, m, dtype=torch.bool)},
+        "gain": {"gain": torch.ones(n, m)},
+        "causal": {"is_causal": True},
+    }[more]
+    if backend != "auto" and aq.attention_plan(q, k, k, **arguments).refused.get(backend):
+        return
+    q.requires_grad_(backend != "flex")
+    out = aq.attention(q, k, k, backend=backend, **arguments)
+    assert torch.equal(out, torch.zeros(2, 3, n, 4))
+    if out.requires_grad:
+        out.sum().backward()
+
+
+def test_a_nan_that_no_input_holds_is_explained() -> None:
+    x = torch.zeros(2, 4, 6, 3)
+    x[1, 2, 3] = 1e25
+    place = r"query 3 of head 2, batch row 1, up to 3e\+50, overflow torch.float32"
+    with pytest.raises(InvalidArgument, match=place):
+        aq.attention(x, x, x)
+    y = torch.randn(1, 1, 6, 3)
+    nan = float("nan")
+    for name, hook in (
+        ("score_mod", lambda s, b, h, i, j: torch.where(j == 2, nan, s)),
+        ("weight_mod", lambda w, b, h, i, j: w * nan),
+    ):
+        with pytest.raises(InvalidArgument, match=f"{name} gives NaN"):
+            aq.attention(y, y, y, **{name: hook})
+    big = torch.full((6, 6), 3e38)
+    with pytest.raises(InvalidArgument, match="scores and bias, or values and gain"):
+        aq.attention(y, y, y.sign() * 3e38, gain=big)

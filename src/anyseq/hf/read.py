@@ -19,6 +19,8 @@ from anyseq.hf.families import FAMILIES, longest
 from anyseq.hf.outline import describe, shortest_cycle
 from anyseq.patterns import Blocks, Causal, Full, Pattern, pattern_text
 
+_MOST_LAYERS = 10_000
+
 
 @dataclass(frozen=True)
 class Reading:
@@ -57,7 +59,13 @@ def read_config(config: Any, tokens: int | None = None) -> Reading:
             "which its config does not describe; check the pattern that was put on"
         )
     text = own.get_text_config()
+    if not isinstance(text, PreTrainedConfig):
+        raise UnsupportedModel(
+            f"{type(own).__name__} with a text config of type {type(text).__name__}; expected one "
+            "that describes a model"
+        )
     _check_known(text)
+    _check_layers(text)
     try:
         limit = longest(text)
     except (AttributeError, TypeError, ValueError) as problem:
@@ -74,7 +82,7 @@ def read_config(config: Any, tokens: int | None = None) -> Reading:
         outline = FAMILIES[text.model_type](text, tokens)
     except InvalidArgument as problem:
         raise UnsupportedModel(f"{type(text).__name__} with {problem}") from problem
-    except (AttributeError, KeyError, TypeError, ValueError) as problem:
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as problem:
         raise UnsupportedModel(
             f"{type(text).__name__} cannot be read as a design: {type(problem).__name__} {problem}"
         ) from problem
@@ -171,6 +179,17 @@ def _check_known(config: PreTrainedConfig) -> None:
             f"{type(config).__name__} with is_causal=False: which attention follows it depends on "
             "the implementation; read the model, not its config"
         )
+
+
+def _check_layers(config: PreTrainedConfig) -> None:
+    """A number of layers, before anything is made for each of them."""
+    for name in ("num_hidden_layers", "num_layers"):
+        count = getattr(config, name, 0)
+        if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count <= _MOST_LAYERS:
+            raise UnsupportedModel(
+                f"{type(config).__name__} with {name}={str(count)[:40]}: expected a whole number "
+                f"from 0 to {_MOST_LAYERS:,}"
+            )
 
 
 def _unknown(kind: object) -> str:

@@ -8,6 +8,7 @@ import torch
 
 from anyseq.base import one_of
 from anyseq.errors import InvalidArgument
+from anyseq.ops import reference
 from anyseq.ops.call import Call, ScoreMod
 from anyseq.ops.checks import check_result, checked
 from anyseq.ops.choose import BACKENDS, AttentionPlan, choose, refusals
@@ -119,6 +120,8 @@ def attend(call: Call, backend: str = "auto") -> tuple[torch.Tensor, torch.Tenso
     """(out, lse if it is asked for) of a call whose arguments fit together. Modules put it together
     themselves, and nobody looks for NaN: those who train look at the loss."""
     taken = BACKENDS[chosen(call, backend)]
+    if call.scores == 0:  # tiles of nothing have no geometry; the formula needs none
+        taken = reference
     found: tuple[torch.Tensor, torch.Tensor | None] = taken.attention(call)
     return found
 

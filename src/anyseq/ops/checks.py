@@ -91,9 +91,34 @@ def check_result(call: Call, out: torch.Tensor) -> None:
                     f"{name} holds {what} at {tuple(places[0].tolist())}, {len(places)} in all: "
                     "expected finite numbers"
                 )
-    raise InvalidArgument(
-        f"the output holds NaN although no input does: the scores overflow {call.q.dtype}, or a "
-        "hook gave NaN; use smaller inputs, a smaller scale or float64"
+    raise InvalidArgument(f"the output holds NaN although no input does: {_reason(call, out)}")
+
+
+def _reason(call: Call, out: torch.Tensor) -> str:
+    """Where a NaN comes from that no input holds: looked at in float64, in its row alone."""
+    b, h, i = out.isnan().nonzero()[0, :3]
+    side = int(h) * call.k.shape[1] // call.q.shape[1]
+    keys, query = call.k.detach()[int(b), side], call.q.detach()[int(b), int(h), int(i)]
+    scores = keys.double() @ query.double()
+    largest = float((scores * max(1.0, abs(call.scale))).abs().max())
+    where = f"query {int(i)} of head {int(h)}, batch row {int(b)}"
+    if largest > torch.finfo(call.q.dtype).max:
+        return (
+            f"the scores of {where}, up to {largest:.3g}, overflow {call.q.dtype}; use smaller "
+            "inputs, a smaller scale or float64"
+        )
+    scaled = (scores * call.scale).to(call.q.dtype)
+    j = torch.arange(len(scores), device=scores.device)
+    if call.score_mod is not None and bool(
+        call.score_mod(scaled, b, h, i + call.q_offset, j).isnan().any()
+    ):
+        return f"score_mod gives NaN for {where}; it must not"
+    if call.score_mod is not None or call.weight_mod is not None:
+        names = [name for name in ("score_mod", "weight_mod") if getattr(call, name) is not None]
+        return f"{' or '.join(names)} gives NaN, or what overflows, for {where}; it must not"
+    return (
+        f"scores and bias, or values and gain, of {where} overflow {call.q.dtype} together; use "
+        "smaller ones, or float64"
     )
 
 
