@@ -104,7 +104,7 @@ def line(rng: np.random.Generator) -> list[str]:
             words += ["--pattern", PATTERNS[rng.integers(9 if sound else len(PATTERNS))]]
     words += [flag for flag in FLAGS if rng.random() < 0.08]
     if command == "show" or rng.random() < 0.05:
-        words.append(str(rng.choice(["nowhere", "", ".", "x.json", "-", "\x00", "a" * 5000])))
+        words.append(str(rng.choice(["nowhere", "", ".", "x.json", "-", "\x00", "a" * 2000])))
     if rng.random() < 0.1:
         words.pop(rng.integers(1, len(words) + 1) - 1)
     return words or ["check"]

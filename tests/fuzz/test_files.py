@@ -62,11 +62,14 @@ def damage(folder: Path, rng: np.random.Generator) -> None:
         return
     about = json.loads((folder / "about.json").read_text())
     for _ in range(rng.integers(1, 3)):
-        place, key = pick(about["facts"] if rng.random() < 0.9 else about, rng)
+        inside = about.get("facts")
+        place, key = pick(inside if inside and rng.random() < 0.9 else about, rng)
         if rng.random() < 0.15:
             del place[key]
         else:
             place[key] = VALUES[rng.integers(len(VALUES))]
+        if not isinstance(about.get("facts"), dict):
+            break
     if isinstance(about.get("facts"), dict):
         plain = json.dumps(about["facts"], sort_keys=True)
         about["facts_sha256"] = hashlib.sha256(plain.encode()).hexdigest()

@@ -52,7 +52,8 @@ def check(
     final_norm
         layernorm or rmsnorm, without parameters, after the last layer; none, unless given.
     norm
-        sup or lp.
+        sup, the largest error over all inputs, or lp, its mean over a cube of vectors; for token
+        ids, sup.
     target
         all, causal or equivariant.
     seconds

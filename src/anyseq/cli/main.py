@@ -18,6 +18,8 @@ from anyseq.cli.reproduce import reproduce
 from anyseq.cli.show import show
 from anyseq.errors import AnyseqError, CannotApproximate
 
+_LONGEST = 1200
+
 app = App(
     name="anyseq",
     help="What can a Transformer express? Run it and see.",
@@ -54,4 +56,7 @@ def _lines(problem: Exception) -> str:
             for reason in problem.reasons
         ]
         return "\n".join([f"anyseq: {problem.summary}", *reasons])
-    return f"anyseq: {' '.join(str(problem).split())}"
+    line = " ".join(str(problem).split())
+    if len(line) > _LONGEST:  # it repeats what came, however long that is
+        line = f"{line[: _LONGEST // 2]} ... {line[-_LONGEST // 2 :]}"
+    return f"anyseq: {line}"

@@ -63,6 +63,7 @@ def load(folder: str | Path) -> Approximation:
     try:
         return _restore(facts, groups)
     except (
+        ArithmeticError,
         LookupError,
         TypeError,
         ValueError,

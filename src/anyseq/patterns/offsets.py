@@ -68,8 +68,8 @@ class Dilated(OffsetPattern):
     step: int
 
     def __post_init__(self) -> None:
-        at_least_one("radius", self.radius)
-        at_least_one("step", self.step)
+        reach = at_least_one("radius", self.radius) * at_least_one("step", self.step)
+        at_least_one("radius * step", reach)
 
     def allows(self, offset: torch.Tensor) -> torch.Tensor:
         return (offset.abs() <= self.radius * self.step) & (offset % self.step == 0)

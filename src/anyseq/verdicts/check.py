@@ -65,7 +65,8 @@ def check(
     what: a Design; a Pattern, mask_mod, bool mask or BlockMask, or a tuple of them that layers take
         in turn (as a design with absolute positions); an anyseq, torch or Hugging Face model; a
         Hugging Face config, or the path of its JSON file or folder.
-    norm: "sup", the largest error over the cube, or "lp", its mean to some power p.
+    norm: "sup", the largest error over the cube, or "lp", its mean to some power p. For token ids,
+        which are no cube, ask for "sup" (docs/theorems.md, "Token ids").
     target: "all" functions, "causal" ones (f_i looks at x_0, ..., x_i), or those "equivariant"
         under permutations of the tokens.
     tokens: the length, where `what` does not say it.
