@@ -57,7 +57,7 @@ def call(rng: np.random.Generator) -> tuple[tuple[np.ndarray, ...], dict[str, An
         offset = int(rng.integers(0, 9))
     q = rng.standard_normal((batch, heads, n, size)) * rng.choice([1e-3, 1.0, 5.0])
     k, v = (rng.standard_normal((batch, groups, m, width)) for width in (size, out))
-    span = int(max(m, offset + n, 1))
+    span = max(int(m), offset + int(n), 1)
     arguments: dict[str, Any] = {
         "enable_gqa": bool(heads != groups),
         "is_causal": bool(rng.random() < 0.3),
@@ -135,13 +135,13 @@ def weights(score: np.ndarray, prob_map: Any) -> np.ndarray:
     if isinstance(prob_map, aq.TopK):
         least = np.sort(score)[-min(prob_map.k, len(score))]
         power = np.where(score >= least, np.exp(score - score.max()), 0.0)
-        return power / power.sum()
+        return np.asarray(power / power.sum())
     if prob_map == "hardmax":
         best = score == score.max()
-        return best / best.sum()
+        return np.asarray(best / best.sum())
     if prob_map == "softmax":
         power = np.exp(score - score.max())
-        return power / power.sum()
+        return np.asarray(power / power.sum())
     exponent, factor = (1, 1.0) if prob_map == "sparsemax" else (2, 0.5)
     low, high = factor * score.max() - 1, factor * score.max()
     for _ in range(200):

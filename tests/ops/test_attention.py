@@ -206,14 +206,15 @@ def test_sequences_of_no_tokens(backend: str, sizes: tuple[int, int], more: str)
     """Nothing comes out, or zeros, and every backend that takes the call agrees."""
     n, m = sizes
     q, k = torch.randn(2, 3, n, 4), torch.randn(2, 3, m, 4)
-    arguments: dict[str, Any] = {
+    every: dict[str, dict[str, Any]] = {
         "nothing": {},
         "mask": {"pattern": torch.zeros(n, m, dtype=torch.bool)},
         "window": {"pattern": aq.Window(2)},
         "key_mask": {"key_mask": torch.zeros(2, m, dtype=torch.bool)},
         "gain": {"gain": torch.ones(n, m)},
         "causal": {"is_causal": True},
-    }[more]
+    }
+    arguments = every[more]
     if backend != "auto" and aq.attention_plan(q, k, k, **arguments).refused.get(backend):
         return
     q.requires_grad_(backend != "flex")
@@ -235,8 +236,9 @@ def test_a_nan_that_no_input_holds_is_explained() -> None:
         ("score_mod", lambda s, b, h, i, j: torch.where(j == 2, nan, s)),
         ("weight_mod", lambda w, b, h, i, j: w * nan),
     ):
+        given: dict[str, Any] = {name: hook}
         with pytest.raises(InvalidArgument, match=f"{name} gives NaN"):
-            aq.attention(y, y, y, **{name: hook})
+            aq.attention(y, y, y, **given)
     big = torch.full((6, 6), 3e38)
     with pytest.raises(InvalidArgument, match="scores and bias, or values and gain"):
         aq.attention(y, y, y.sign() * 3e38, gain=big)
