@@ -82,6 +82,26 @@ def test_rows(tmp_path: Path) -> None:
     assert (seeds.seeds, seeds.lowest < seeds.highest) == (2, True)
 
 
+def test_checkpoints_are_written_now_and_then(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a short run at the end only; if no time lies between two, after every step."""
+    steps: list[int] = []
+    write = RunFolder.write_checkpoint
+
+    def counted(folder: RunFolder, step: int, *rest: Any) -> None:
+        steps.append(step)
+        write(folder, step, *rest)
+
+    monkeypatch.setattr(RunFolder, "write_checkpoint", counted)
+    run(tmp_path / "short")
+    assert steps == [12, 6]  # the steps of the two settings
+    steps.clear()
+    monkeypatch.setattr(train, "_SECONDS_BETWEEN_CHECKPOINTS", 0.0)
+    run(tmp_path / "eager")
+    assert steps == [*range(1, 13), *range(1, 7)]
+
+
 def test_what_is_done_is_not_redone(tmp_path: Path) -> None:
     run(tmp_path)
     seen: list[Sight] = []

@@ -12,7 +12,7 @@ from anyseq.ops.tiles.bands import Sizes
 from anyseq.ops.tiles.cover import cover
 from anyseq.ops.tiles.dense import dense
 from anyseq.ops.tiles.layout import Layout, Pass, Run
-from anyseq.patterns import Pattern, Residue, Ring
+from anyseq.patterns import Coarse, Pattern, Residue, Ring
 from ops.cases import PATTERNS
 from ops.expressions import expressions
 
@@ -140,6 +140,9 @@ def largest_tensor(layout: Layout) -> int:
         aq.Longformer(64, (0, 1)),
         aq.BigBird(64),
         aq.Blocks(64),
+        Coarse(64, aq.Window(1)),
+        Coarse(32, aq.Window(2) & aq.Causal()),
+        Coarse(32, aq.Blocks(2)),
     ],
     ids=str,
 )
