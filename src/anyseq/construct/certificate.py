@@ -66,7 +66,10 @@ class Certificate:
         python-flint, some inputs in ball arithmetic. What is read from the weights is read by code
         that shares nothing with the methods; what is run is compared with the table, or with the
         look-up that `result(x)` uses. Print it to see what is proved, what was sampled and what
-        skipped: that depends on the method, and on what the design puts inside attention."""
+        skipped: that depends on the method, and on what the design puts inside attention.
+
+        What a file claims is first compared with what its tensors are; the work then grows with
+        the square of their size at most."""
         from anyseq.construct.verify import verify  # slow to load
 
         checked = verify(

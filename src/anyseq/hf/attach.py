@@ -19,7 +19,7 @@ from anyseq.hf.attend import ATTACHMENT, NAME, SITE, Attachment, Site, attend
 from anyseq.hf.gain import make_gain
 from anyseq.hf.mask import build_mask
 from anyseq.hf.probe import probe
-from anyseq.hf.saved import Saving, described
+from anyseq.hf.saved import Saving, described, expecting_the_gain
 from anyseq.ops import BACKENDS
 from anyseq.patterns import PatternLike, as_pattern
 from anyseq.positions import Toeplitz
@@ -89,7 +89,8 @@ def load(model_class: Any, folder: Any, **arguments: Any) -> Any:
     with what `use` had put on it."""
     where = {name: arguments[name] for name in _WHERE if name in arguments}
     put_on = described(folder, **where)
-    model = model_class.from_pretrained(folder, **{"attn_implementation": None} | arguments)
+    with expecting_the_gain():
+        model = model_class.from_pretrained(folder, **{"attn_implementation": None} | arguments)
     return use(model, **put_on)
 
 

@@ -13,6 +13,9 @@ for that by name (`attn_implementation=...`). The gain is among the weights.
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +99,18 @@ def described(folder: Any, **where: Any) -> dict[str, Any]:
         "gain": _gain(folder, **where) if facts.get("gain") else None,
         "backend": facts.get("backend", "auto"),
     }
+
+
+@contextmanager
+def expecting_the_gain() -> Iterator[None]:
+    """Inside, transformers does not report the gain as a tensor that it has no place for: it is put
+    in its place afterwards."""
+    before = PreTrainedModel._keys_to_ignore_on_load_unexpected
+    PreTrainedModel._keys_to_ignore_on_load_unexpected = [*(before or ()), re.escape(GAIN)]
+    try:
+        yield
+    finally:
+        PreTrainedModel._keys_to_ignore_on_load_unexpected = before
 
 
 def _gain(folder: Any, **where: Any) -> torch.Tensor:
