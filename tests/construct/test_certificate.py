@@ -536,3 +536,17 @@ def test_no_input_beats_upper(
     assert result.certificate is not None
     if result.size.parameters < 30_000:
         assert result.certificate.verify(), result.certificate.verify()
+
+
+def test_values_that_round_do_not_bend() -> None:
+    """f has no curvature, and its values in float64 have a little."""
+
+    def line(x: torch.Tensor) -> torch.Tensor:
+        return 0.1 * x + 1 / 3
+
+    result = aq.approximate(line, aq.Design(1), features=1, tol=1e-3, lipschitz=0.1)
+    exact = replace(claim_of(result), curvature=0.0)
+    values = result.fused.tensors()["values"].flatten()
+    assert (values[2:] - 2 * values[1:-1] + values[:-2]).abs().max() > 0
+    found = failed(forge(result, claim=exact))
+    assert "error" not in found, found

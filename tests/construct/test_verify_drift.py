@@ -40,6 +40,35 @@ def test_no_feature_is_further_off(width: int, hidden: int, depth: int, seed: in
         assert (off <= drift.off).all()
 
 
+@settings(max_examples=30)
+@given(st.integers(0, 2**32 - 1))
+def test_what_rounds_before_a_relu_counts(seed: int) -> None:
+    """Large products that cancel: they round by far more than what is left of them, and is added
+    up after the ReLU."""
+    rng = np.random.default_rng(seed)
+    state = np.zeros((40, 3))
+    state[:, 0] = 1 + rng.random(40)
+    state[:, 1] = state[:, 0] - 2.0**-24 * rng.random(40)
+    size = 1e9 * (1 + rng.random())
+    up, down = np.array([[size, -size, 0.0]]), np.array([[0.0], [0.0], [1.0]])
+    drift, nothing = Drift(np.zeros(3, dtype=bool)), np.zeros(3)
+    pre = state @ up.T
+    drift.layer(up, np.zeros(1), down, nothing, state, pre)
+    after = state + np.maximum(pre, 0.0) @ down.T
+    exact = exactly(state) @ exactly(up).T
+    off = np.abs((exactly(after[:, 2:]) - exact * (exact > 0)).astype(float)).max()
+    assert off > 100 * 2.0**-53 * after[:, 2].max()
+    assert off <= drift.off[2]
+
+
+def test_a_unit_that_bends_is_off_by_that_much() -> None:
+    drift, nothing = Drift(np.zeros(2, dtype=bool)), np.zeros(2)
+    up, down = np.array([[1.0, 0.0]]), np.array([[0.0], [-4.0]])
+    state = np.array([[-0.25, 0.0], [0.75, 0.0]])
+    drift.layer(up, np.zeros(1), down, nothing, state, state @ up.T, np.array([0.25]))
+    assert 1.0 <= drift.off[1] <= 1.0 + 1e-12
+
+
 def test_what_leaves_takes_along_what_it_was_off_by() -> None:
     """However often it is filled again: nothing adds up."""
     drift, state = Drift(np.zeros(2, dtype=bool)), np.array([[1 / 3, 0.0]])
