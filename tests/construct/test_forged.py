@@ -340,3 +340,13 @@ def test_attention_after_the_value_map_is_found(layer: int) -> None:
     assert not forged("yun, window")
     found = forged("yun, window", shape=shape, weights=weights | {"halves": halves})
     assert "attention after they begin" in found["network"]
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_no_term_may_be_less_by_a_hundredth(name: str) -> None:
+    """What is derived again is not only a bound for what is claimed, but nearly the same number.
+    (Rounding is found by other arguments; of ridges the amplitudes that there are are summed.)"""
+    terms = {term for term, _, value in claim(name).terms if value} - {"rounding", "ridges"}
+    for term in terms:
+        found = forged(name, with_terms(claim(name), **{term: 0.99}))
+        assert f"{term}:" in found.get("error", ""), (term, found)
