@@ -61,11 +61,25 @@ def test_what_rounds_before_a_relu_counts(seed: int) -> None:
     assert off <= drift.off[2]
 
 
+@settings(max_examples=20)
+@given(st.integers(0, 2**32 - 1))
+def test_what_rounds_when_a_little_is_added_to_much_counts(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    state = np.stack([2.0**30 * (1 + rng.random(40)), rng.random(40) / 8], axis=1)
+    up, down = np.array([[0.0, 1.0]]), np.array([[1.0], [0.0]])
+    drift = Drift(np.zeros(2, dtype=bool))
+    drift.layer(up, np.zeros(1), down, np.zeros(2), state, state @ up.T)
+    after = state + state[:, 1:] @ down.T
+    exact = exactly(state[:, 0]) + exactly(state[:, 1])
+    off = np.abs((exactly(after[:, 0]) - exact).astype(float)).max()
+    assert 2.0**-26 < off <= drift.off[0]
+
+
 def test_a_unit_that_bends_is_off_by_that_much() -> None:
     drift, nothing = Drift(np.zeros(2, dtype=bool)), np.zeros(2)
     up, down = np.array([[1.0, 0.0]]), np.array([[0.0], [-4.0]])
     state = np.array([[-0.25, 0.0], [0.75, 0.0]])
-    drift.layer(up, np.zeros(1), down, nothing, state, state @ up.T, np.array([0.25]))
+    drift.layer(up, np.zeros(1), down, nothing, state, state @ up.T, bent=np.array([0.25]))
     assert 1.0 <= drift.off[1] <= 1.0 + 1e-12
 
 

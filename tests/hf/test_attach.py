@@ -142,6 +142,31 @@ def test_saving_and_loading(tmp_path: Path) -> None:
     assert not torch.equal(logits(plain), logits(model))
 
 
+@pytest.mark.parametrize("how", ["restored", "as another attention"])
+def test_what_was_taken_off_does_not_come_back(tmp_path: Path, how: str) -> None:
+    aq.hf.use(make("llama"), aq.Window(1)).save_pretrained(tmp_path / "first")
+    if how == "restored":
+        dense = aq.hf.restore(aq.hf.load(LlamaForCausalLM, tmp_path / "first"))
+    else:
+        dense = LlamaForCausalLM.from_pretrained(tmp_path / "first", attn_implementation="sdpa")
+    dense.save_pretrained(tmp_path / "second")
+    with pytest.raises(FileProblem, match="does not name attention by anyseq"):
+        aq.hf.load(LlamaForCausalLM, tmp_path / "second")
+    plain = LlamaForCausalLM.from_pretrained(tmp_path / "second")
+    torch.testing.assert_close(logits(plain), logits(make("llama")), rtol=0, atol=1e-5)
+    assert aq.check(tmp_path / "second", tokens=4).reason
+
+
+def test_arguments_of_from_pretrained(tmp_path: Path) -> None:
+    model = aq.hf.use(make("bert"), gain=True)
+    with torch.no_grad():
+        model.anyseq_gain.coefficients.uniform_(0.5, 2.0)
+    model.save_pretrained(tmp_path, variant="other")
+    loaded, info = aq.hf.load(BertForMaskedLM, tmp_path, variant="other", output_loading_info=True)
+    assert torch.equal(logits(loaded), logits(model))
+    assert not info["unexpected_keys"]
+
+
 def test_a_gain_in_one_of_many_files_is_found(tmp_path: Path) -> None:
     model = aq.hf.use(make("bert"), gain=True)
     with torch.no_grad():
@@ -200,7 +225,7 @@ def test_what_cannot_be_put_on_again_is_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(FileProblem, match="could not be saved"):
         aq.hf.load(BertForMaskedLM, tmp_path / "function")
     make("bert").save_pretrained(tmp_path / "plain")
-    with pytest.raises(FileProblem, match="no 'anyseq'"):
+    with pytest.raises(FileProblem, match="does not name attention by anyseq"):
         aq.hf.load(BertForMaskedLM, tmp_path / "plain")
     aq.hf.use(make("bert"), aq.Window(1)).save_pretrained(tmp_path / "newer")
     file = tmp_path / "newer" / "config.json"

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import anyseq as aq
+from anyseq.errors import InvalidArgument
 from hf.tiny import make
 
 PATTERNS: dict[str, Any] = {
@@ -65,3 +66,11 @@ def test_generation_from_padded_prompts_is_that_from_each_alone(name: str, famil
             tokens[None], attention_mask=torch.ones(1, len(tokens)).long(), **how
         )
         assert together[row].tolist() == alone[0, len(tokens) :].tolist()
+
+
+def test_a_mask_of_one_length_fits_no_other_padded_or_not() -> None:
+    model = aq.hf.use(make("bert"), PATTERNS["tensor"]).eval()
+    for lengths in ((6, 6), (6, 4), (14, 14), (14, 9)):
+        inputs, _ = padded("left", lengths)
+        with pytest.raises(InvalidArgument, match=r"mask of shape \(12, 12\) for a sequence"):
+            model(**inputs)

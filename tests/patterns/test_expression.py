@@ -6,7 +6,7 @@ import pytest
 
 import anyseq as aq
 from anyseq.errors import InvalidArgument
-from anyseq.patterns import parse_pattern, pattern_text
+from anyseq.patterns import Union, parse_pattern, pattern_text
 
 
 @pytest.mark.parametrize(
@@ -66,3 +66,18 @@ def test_errors_name_what_a_pattern_needs(text: str, words: str) -> None:
         parse_pattern(text)
     assert text in str(caught.value)
     assert "__init__" not in str(caught.value)
+
+
+def test_what_is_too_large_is_refused_and_white_space_is_not() -> None:
+    assert parse_pattern("causal &" + " " * 400 + "window(3)") == aq.Causal() & aq.Window(3)
+    assert parse_pattern("~ ~" * 3 + "full") == parse_pattern("~~~~~~full")
+    many = parse_pattern("|".join(f"window({k})" for k in range(1, 200)))
+    assert isinstance(many, Union)
+    assert len(many.parts) == 199
+    for text in ("~" * 50 + "full", "(" * 50 + "full" + ")" * 50, "|".join(["full"] * 300)):
+        with pytest.raises(InvalidArgument, match=r"expected \d+ at most"):
+            parse_pattern(text)
+    with pytest.raises(InvalidArgument, match="beyond 2\\^63"):
+        parse_pattern("window(99999999999999999999)")
+    with pytest.raises(InvalidArgument, match="beyond 2\\^63"):
+        aq.Window(10**20)

@@ -73,3 +73,16 @@ def test_budgets_lie_inside_one_another() -> None:
         with within(-1), pytest.raises(OutOfTime):
             check_time()
         check_time()
+
+
+def test_what_was_not_found_in_a_hurry_is_looked_for_again() -> None:
+    eye = EYE[:64, :64]
+    verdict = aq.check(aq.Design(64, eye | eye.roll(7, 0) | eye.roll(12, 0), depth=2))
+    assert verdict.universal is False
+    with within(1e-9):
+        assert verdict.fixed_width[1].holds is None
+        assert not verdict.fixes_complete
+    assert verdict.fixed_width[1].holds
+    assert verdict.fixes_complete
+    assert verdict.fixes
+    assert verdict.fixes is verdict.fixes

@@ -24,10 +24,11 @@ class Drift:
     """off: (width,) how far each feature may be from its exact value.
 
     values: (width,) bool, features that no layer reads but the last: for them sizes are enough.
+    start: (width,) how far features are off before the first layer.
     """
 
-    def __init__(self, values: np.ndarray) -> None:
-        self.values, self._sizes = values, np.zeros(len(values))
+    def __init__(self, values: np.ndarray, start: np.ndarray | float = 0.0) -> None:
+        self.values, self._sizes = values, np.zeros(len(values)) + start
         self._factors = np.zeros((len(values), 0))
 
     @property
@@ -42,21 +43,25 @@ class Drift:
         down_bias: np.ndarray,
         state: np.ndarray,
         pre: np.ndarray,
+        *,
         bent: np.ndarray | float = 0.0,
+        rounded: bool = False,
     ) -> None:
         """One more layer; state (..., width) and pre (..., hidden): tokens before it and its
-        pre-activations, at the nodes; bent (hidden,): how far its ReLUs are from affine between."""
+        pre-activations, at the nodes; bent (hidden,): how far its ReLUs are from affine between.
+        rounded: what it gives at the nodes has been rounded, too, so that all is off twice."""
         size = np.abs(state).reshape(-1, state.shape[-1]).max(0)
-        flat = pre.reshape(-1, pre.shape[-1])
-        hidden, on = np.maximum(flat.max(0), 0.0), flat.min(0) >= _ON
-        rounds = _MARGIN * _UNIT * (_terms(up) + 2) * (np.abs(up) @ size + np.abs(up_bias))
+        flat, unit = pre.reshape(-1, pre.shape[-1]), _MARGIN * _UNIT * (1 + rounded)
+        hidden = np.maximum(flat.max(0), 0.0)
+        rounds = unit * (_terms(up) + 2) * (np.abs(up) @ size + np.abs(up_bias))
         rounds = rounds + np.abs(up) @ self._sizes
         passed = up @ self._factors
         most = np.abs(passed).sum(1) + rounds
+        on = flat.min(0) >= np.maximum(_ON, most)
         passed = np.where(on[:, None], passed, passed / 2)
         fresh = np.where(on, rounds, (rounds + most) / 2) + bent
         added = np.abs(down) @ hidden + np.abs(down_bias)
-        sums = _MARGIN * _UNIT * ((_terms(down) + 2) * added + size * (added > 0))
+        sums = unit * ((_terms(down) + 2) * added + size * (added > 0))
         factors = np.concatenate(
             [self._factors + down @ passed, down * fresh, np.diag(sums)], axis=1
         )

@@ -40,18 +40,17 @@ def hats_network(
 ) -> tuple[str, dict[str, float]]:
     """What was seen, and a bound for the rounding of one entry."""
     text, off = agrees(claim, net, hats_at(claim, table, grid.x), grid, front)
-    return text, {"rounding": off + _rounding(claim, front.off, table), "rescale": 0.0}
+    return text, {"rounding": off + _rounding(claim, table), "rescale": 0.0}
 
 
-def _rounding(claim: Claim, off: float, table: Table) -> float:
+def _rounding(claim: Claim, table: Table) -> float:
     """What float64 may add to one entry of the look-up, and what must have been done to the table
     for sums to be exact at the nodes.
 
     The look-up sums K(D+1) products of total size 2K, K the number of levels, weights off by 3u. A
     hat of reach r with value a puts a/r, or minus that, to some ReLUs, 2^(D+1) at most, which are
     m + r at most. Where all of these take 53 bits of some unit, values of hats are multiples of R
-    of these, R the largest reach, moved by half of that. Slots that are off move a function that
-    rises by at most 2 in a step along each axis, or by 8 more for each level below 0.
+    of these, R the largest reach, moved by half of that.
     """
     axes, steps = claim.tokens * claim.features, claim.steps
     bound, side = max(claim.bound, 2.0**-960), table["boxes"][:, -1].numpy()
@@ -64,7 +63,7 @@ def _rounding(claim: Claim, off: float, table: Table) -> float:
     summed = 2 ** (axes + 1) * float((size * (steps / reach + 1)[:, None]).sum(0).max())
     looked = 2 * levels * (levels * (axes + 1) + 6) + 28
     units = looked * bound + largest * (summed + 16 * bound)
-    return float(units * _UNIT + bound * 2 * (axes + 4 * levels) * steps * off)
+    return float(units * _UNIT)
 
 
 def hats_at(claim: Claim, table: Table, x: np.ndarray) -> np.ndarray:

@@ -75,7 +75,7 @@ def kuhn_network(
     """What was seen, and a bound for the rounding of one entry."""
     values = table["values"].numpy()
     text, off = agrees(claim, net, values[grid.nodes], grid, front)
-    rounding = off + _rounding(claim, front, _variation(claim, values))
+    rounding = off + _rounding(claim, _variation(claim, values))
     return text, {"rounding": rounding, "rescale": 0.0}
 
 
@@ -152,7 +152,8 @@ def _remaining(
         raise Disagreement("at a node, a number is no multiple of δ")
     weighs = np.concatenate([*downs[:, real].transpose(0, 2, 1), biases[:, real]]).T
     unit, summed = min(1.0, _common_unit(weighs)), np.abs(state[..., real])
-    spoilt, drift = np.zeros_like(real), Drift(real)
+    varies = (state != state[:1]).any((0, 1))  # slots, the only features that may be off
+    spoilt, drift = np.zeros_like(real), Drift(real, front.off * varies)
     for layer, turn in zip(rows[:-1], turns, strict=True):
         # whole multiples of multiples of δ are such again: below 2^53 δ nothing rounds
         up, down = net["up_weight"][layer], net["down_weight"][layer]
@@ -176,7 +177,10 @@ def _remaining(
     weight, shift = net["up_weight"][-1], net["up_bias"][-1]
     pre = state @ weight.T + shift
     bent = np.max([bends(pre[:, token], corners) for token in range(claim.tokens)], axis=0)
-    drift.layer(weight, shift, net["down_weight"][-1], net["down_bias"][-1], state, pre, bent)
+    drift.layer(
+        weight, shift, net["down_weight"][-1], net["down_bias"][-1], state, pre,
+        bent=bent, rounded=True,
+    )  # fmt: skip
     out = state + np.maximum(pre, 0.0) @ net["down_weight"][-1].T + net["down_bias"][-1]
     entries = slice(claim.out_features)
     return np.asarray(out[..., entries]), float(drift.off[entries].max())
@@ -203,14 +207,13 @@ def _variation(claim: Claim, values: np.ndarray) -> float:
     return float(np.abs(grid).reshape(len(values), -1).sum(0).max())
 
 
-def _rounding(claim: Claim, front: Front, variation: float) -> float:
+def _rounding(claim: Claim, variation: float) -> float:
     """What float64 may add to one entry of the look-up, and what was done to the table.
 
     The values at the nodes were moved so that they can be summed, to multiples of 2^-50 (2m+2+3D)
-    Σ|∇f| at most. Slots that are off move a function that rises by at most 2 in a step along each
-    axis; or as much again below 0.
+    Σ|∇f| at most.
     """
     axes, steps = claim.tokens * claim.features, claim.steps
     bound = max(claim.bound, 2.0**-960)
     units = 4 * (2 * steps + 2 + 3 * axes) * variation + (6 * axes + 28) * bound
-    return float(units * _UNIT + bound * 2 * (axes + 1) * steps * front.off)
+    return float(units * _UNIT)

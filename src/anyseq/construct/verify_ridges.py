@@ -62,7 +62,7 @@ def sampled_states(claim: Claim, network: Stack, net: Weights) -> States:
     start = seen[0]
     slope = np.moveaxis(seen[1 : axes + 1] - start, 0, -1)
     off = np.abs(seen - start - np.einsum("twd,bd->btw", slope, inputs)).max(0)
-    if off.max() > _NEAR:
+    if not off.max() <= _NEAR:
         raise Disagreement(f"before the last half of layer {layer} tokens are not affine in x")
     text = (
         f"SAMPLED, not proved: {last + 1} layers, run at {len(inputs)} inputs, leave tokens affine "
@@ -78,10 +78,8 @@ def ridges_network(
     shapes = {name: tensor.numpy() for name, tensor in table.items()}
     degree = _degree(claim, shapes)
     moved, amplitude = _ridges_of_kernel(claim, shapes, degree)
-    rounding, kinks = 0.0, 0
-    for token in range(claim.tokens):
-        off, count = _token(claim, net, shapes, states, token, degree)
-        rounding, kinks = max(rounding, off), kinks + count
+    tokens = [_token(claim, net, shapes, states, token, degree) for token in range(claim.tokens)]
+    rounding, kinks = float(np.max([off for off, _ in tokens])), sum(count for _, count in tokens)
     text = (
         f"the last half has the {kinks:,} kinks of {len(shapes['low']):,} ridges (read from the "
         "weights), and these are the kernel's, for the values of the table"
@@ -173,7 +171,7 @@ def _ridges_of_kernel(claim: Claim, table: Weights, degree: int) -> tuple[float,
     apart = np.maximum.reduceat(np.abs(knots - phi), first, axis=0).sum(0)
     apart += np.abs(table["constant"].reshape(-1) - flat[0])
     size = max(1e-300, float(np.abs(table["values"]).max()))
-    if apart.max() > _NEAR * size:
+    if not apart.max() <= _NEAR * size:
         raise Disagreement(f"ridges are off those of the kernel by {apart.max():.3g}")
     # cosines of large angles, and sums, are no better here than there
     return float(apart.max()), float(total.max())
@@ -224,7 +222,7 @@ def _token(
     fixed -= (knots[table["first"]] - rise * table["low"][:, None]).sum(0)
     off = off + np.abs(linear).sum(1) + np.abs(fixed)
     size = max(1e-300, float(np.abs(table["values"]).max()))
-    if off.max() > _NEAR * (1 + size):
+    if not off.max() <= _NEAR * (1 + size):
         raise Disagreement(f"token {token + 1} adds up other ridges, off by {off.max():.3g}")
     holds = np.abs(start) + np.abs(slope).sum(1)
     once = (up.shape[1] + 4) * _UNIT * (np.abs(up) @ holds + np.abs(bias))

@@ -1,12 +1,13 @@
 """Reach, refinement, symmetries and paths of a design."""
 
 from anyseq.graph.edges import TooManyEdges
-from anyseq.graph.path import Path, hamiltonian_path
+from anyseq.graph.path import PATH_SECONDS, Path, hamiltonian_path
 from anyseq.graph.reach import PICTURE_TOKENS, Reach, connections_of, reach
 from anyseq.graph.refinement import Refinement, refine
 from anyseq.graph.symmetry import Symmetry, symmetry
 
 __all__ = [
+    "PATH_SECONDS",
     "PICTURE_TOKENS",
     "Path",
     "Reach",

@@ -38,7 +38,10 @@ class Path:
     message: str = ""
 
 
-def hamiltonian_path(design: Design, seconds: float = 8.0) -> Path:
+PATH_SECONDS = 8.0
+
+
+def hamiltonian_path(design: Design, seconds: float = PATH_SECONDS) -> Path:
     """A Hamiltonian path of the union of a design's patterns; "no" comes from complete methods
     only: counting, components, all sets of up to 16 tokens, or a solver that finished."""
     with within(positive("seconds", seconds)):

@@ -88,10 +88,13 @@ def load(model_class: Any, folder: Any, **arguments: Any) -> Any:
     """`model_class.from_pretrained(folder, **arguments)`, of a model that was saved after `use`,
     with what `use` had put on it."""
     where = {name: arguments[name] for name in _WHERE if name in arguments}
-    put_on = described(folder, **where)
+    put_on = described(folder, arguments.get("variant"), **where)
     with expecting_the_gain():
-        model = model_class.from_pretrained(folder, **{"attn_implementation": None} | arguments)
-    return use(model, **put_on)
+        loaded = model_class.from_pretrained(folder, **{"attn_implementation": None} | arguments)
+    model, *info = loaded if isinstance(loaded, tuple) else (loaded,)  # output_loading_info=True
+    del model.config.anyseq  # what is on the model says it from now on
+    use(model, **put_on)
+    return (model, *info) if info else model
 
 
 def restore(model: Model) -> Model:

@@ -53,7 +53,7 @@ def read_config(config: Any, tokens: int | None = None) -> Reading:
     """
     own = config if isinstance(config, PreTrainedConfig) else _load(config)
     _refuse_foreign(own)
-    if getattr(own, NAME, None) is not None:
+    if getattr(own, NAME, None) is not None and own._attn_implementation == NAME:
         raise UnsupportedModel(
             f"{type(own).__name__}: the model was saved after anyseq.hf.use changed its attention, "
             "which its config does not describe; check the pattern that was put on"

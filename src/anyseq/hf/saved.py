@@ -30,6 +30,8 @@ from anyseq.patterns import pattern_from_dict
 
 GAIN = "anyseq_gain.coefficients"
 _VERSION = 1
+_WRITTEN = ("anyseq", "attn_implementation")
+_NONE = object()
 
 
 class Saving:
@@ -50,11 +52,15 @@ class Saving:
                 "to the whole; save that"
             )
         config = self.part.config
+        before = {name: vars(config).get(name, _NONE) for name in _WRITTEN}
         config.anyseq, config.attn_implementation = _facts(attachment), NAME
         try:
             return type(self.part).save_pretrained(self.part, save_directory, *args, **kwargs)
         finally:
-            del config.anyseq, config.attn_implementation
+            for name, value in before.items():
+                vars(config).pop(name)
+                if value is not _NONE:
+                    setattr(config, name, value)
 
 
 def _facts(attachment: Attachment) -> dict[str, Any]:
@@ -74,14 +80,14 @@ def _facts(attachment: Attachment) -> dict[str, Any]:
     return facts
 
 
-def described(folder: Any, **where: Any) -> dict[str, Any]:
+def described(folder: Any, variant: str | None, **where: Any) -> dict[str, Any]:
     """What `use` had put on the model that is saved there, as arguments for it."""
     config = AutoConfig.from_pretrained(folder, **where)
     facts = getattr(config, "anyseq", None)
-    if not isinstance(facts, dict):
+    if not isinstance(facts, dict) or config._attn_implementation != NAME:
         raise FileProblem(
-            f"folder={str(folder)!r}: its config.json has no 'anyseq'; expected a model that was "
-            "saved after anyseq.hf.use"
+            f"folder={str(folder)!r}: its config.json does not name attention by anyseq; expected "
+            "a model that was saved after anyseq.hf.use"
         )
     if facts.get("version") != _VERSION:
         raise FileProblem(
@@ -96,7 +102,7 @@ def described(folder: Any, **where: Any) -> dict[str, Any]:
     pattern = facts.get("pattern")
     return {
         "pattern": None if pattern is None else pattern_from_dict(pattern),
-        "gain": _gain(folder, **where) if facts.get("gain") else None,
+        "gain": _gain(folder, variant, **where) if facts.get("gain") else None,
         "backend": facts.get("backend", "auto"),
     }
 
@@ -113,12 +119,11 @@ def expecting_the_gain() -> Iterator[None]:
         PreTrainedModel._keys_to_ignore_on_load_unexpected = before
 
 
-def _gain(folder: Any, **where: Any) -> torch.Tensor:
+def _gain(folder: Any, variant: str | None, **where: Any) -> torch.Tensor:
     """The table among the weights, which may be in several files."""
-    name = "model.safetensors"
-    index = cached_file(
-        folder, f"{name}.index.json", _raise_exceptions_for_missing_entries=False, **where
-    )
+    kind = "" if variant is None else f".{variant}"
+    name, listed = f"model{kind}.safetensors", f"model.safetensors.index{kind}.json"
+    index = cached_file(folder, listed, _raise_exceptions_for_missing_entries=False, **where)
     if index is not None:
         name = json.loads(Path(index).read_text())["weight_map"].get(GAIN, name)
     file = cached_file(folder, name, _raise_exceptions_for_missing_entries=False, **where)

@@ -58,7 +58,7 @@ def _own(mask: AttentionMask, pattern: Pattern | None, rows: int, columns: int) 
     span = mask.kv_offset + max(keys, first + rows)
     others = mask.mask_mod
     if pattern is not None and mask.extent is not None and not _same_anywhere(pattern, mask.extent):
-        aligned = _from_first_token(pattern, mask.extent)
+        aligned = _from_first_token(pattern, mask.extent, span)
         pattern, others = None, aligned if others is None else _both(aligned, others)
     both = pattern if mask.pattern is None else mask.pattern
     if pattern is not None and mask.pattern is not None:
@@ -89,12 +89,14 @@ def _same_anywhere(pattern: Pattern, extent: torch.Tensor) -> bool:
     return True
 
 
-def _from_first_token(pattern: Pattern, extent: torch.Tensor) -> MaskMod:
+def _from_first_token(pattern: Pattern, extent: torch.Tensor, span: int) -> MaskMod:
     """The pattern of each batch row, for as many tokens as are real there, counted from the first
-    of these. What it says of padding does not matter: no key there is seen."""
+    of these. What it says of padding does not matter: no key there is seen. A pattern that fits one
+    length only must fit that of the batch."""
     kinds, kind = extent.unique(dim=0, return_inverse=True)
     spans = [(first, after - first) for first, after in kinds.tolist()]
-    mods = [pattern.at(pattern.natural_length or length) for _, length in spans]
+    fixed = pattern.natural_length is not None
+    mods = [pattern.at(span if fixed else length) for _, length in spans]
 
     def mask_mod(
         b: torch.Tensor, h: torch.Tensor, i: torch.Tensor, j: torch.Tensor

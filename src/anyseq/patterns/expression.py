@@ -60,7 +60,7 @@ def _check_size(text: str) -> None:
     for mark in text:
         depth += {"(": 1, ")": -1}.get(mark, 0)
         deepest = max(deepest, depth)
-    deepest += max((len(run) for run in re.findall(r"[~\s]+", text)), default=0)
+    deepest += max((run.count("~") for run in re.findall(r"[~\s]+", text)), default=0)
     names = len(re.findall(r"[^\W\d]\w*", text))
     for what, found, most in (
         ("characters", len(text), _MOST_CHARACTERS),

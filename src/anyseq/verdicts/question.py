@@ -7,8 +7,10 @@ from functools import cached_property
 
 import torch
 
+from anyseq.base import remaining
 from anyseq.design import Design
 from anyseq.graph import (
+    PATH_SECONDS,
     Path,
     Reach,
     Refinement,
@@ -30,6 +32,7 @@ class Facts:
         self.design = design
         self._reach: dict[str, Reach] = {}
         self._symmetry: dict[str, Symmetry] = {}
+        self._path: Path | None = None
 
     def reach(self, wanted: str) -> Reach:
         if wanted not in self._reach:
@@ -56,9 +59,15 @@ class Facts:
     def refinement(self) -> Refinement:
         return refine(self.design)
 
-    @cached_property
+    @property
     def path(self) -> Path:
-        return hamiltonian_path(self.design)
+        if self._path is not None:
+            return self._path
+        hurried = remaining() < PATH_SECONDS
+        found = hamiltonian_path(self.design)
+        if found.exists is not None or not hurried:  # else it may be found another time
+            self._path = found
+        return found
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,14 +6,16 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar, cast
 
-from anyseq.base import OutOfTime, one_of, table, within
+from anyseq.base import OutOfTime, one_of, remaining, table, within
 from anyseq.design import Design
 from anyseq.graph import Reach
 from anyseq.verdicts.certificate import Certificate
 from anyseq.verdicts.text import ANSWERS, verdict_text
 from anyseq.verdicts.witness import Witness
+
+T = TypeVar("T")
 
 NORMS = ("sup", "lp")
 SECONDS = 30.0
@@ -84,6 +86,7 @@ class Verdict:
     _fixed_width_proof: Callable[[], Certificate | None] = field(default=_none, repr=False)
     _fixes: Callable[[], tuple[tuple[Fix, ...], bool]] = field(default=no_fixes, repr=False)
     _again: Callable[[str, str], Verdict] | None = field(default=None, repr=False)
+    _kept: dict[str, Any] = field(default_factory=dict, repr=False)
 
     @property
     def fixes(self) -> tuple[Fix, ...]:
@@ -95,16 +98,26 @@ class Verdict:
         """Whether all repairs that are known of were tried: False if the time was used up."""
         return self._repairs[1]
 
-    @cached_property
+    @property
     def _repairs(self) -> tuple[tuple[Fix, ...], bool]:
-        with within(self.seconds):
-            return no_fixes() if self.universal else self._fixes()
+        return self._once("fixes", lambda: no_fixes() if self.universal else self._fixes())
 
-    @cached_property
+    @property
     def fixed_width(self) -> tuple[Finding, ...]:
         """Paper B's conditions for its class of fixed width, ST^{2,1,4}, one by one; L^p."""
-        with within(self.seconds):
-            return self._fixed_width()
+        return self._once("fixed width", self._fixed_width)
+
+    def _once(self, name: str, find: Callable[[], T]) -> T:
+        """What `find` finds in the time allowed; kept, unless it had less time than that, inside
+        another budget, so that asked for by itself it may find more."""
+        if name not in self._kept:
+            hurried = remaining() < self.seconds
+            with within(self.seconds):
+                found = find()
+                if hurried and remaining() < 0:
+                    return found
+            self._kept[name] = found
+        return cast(T, self._kept[name])
 
     @cached_property
     def fixed_width_certificate(self) -> Certificate | None:
