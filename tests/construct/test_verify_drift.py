@@ -75,6 +75,29 @@ def test_what_rounds_when_a_little_is_added_to_much_counts(seed: int) -> None:
     assert 2.0**-26 < off <= drift.off[0]
 
 
+def test_what_is_off_at_the_start_goes_through_the_weights() -> None:
+    """ReLU(-4 t) is 0 for t = 0; if t is off, so is it, and what it is added to."""
+    start = np.array([2.0**-40, 0.0])
+    drift, state = Drift(np.zeros(2, dtype=bool), start), np.zeros((1, 2))
+    assert drift.off.tolist() == start.tolist()
+    up, down = np.array([[-4.0, 0.0]]), np.array([[0.0], [8.0]])
+    drift.layer(up, np.zeros(1), down, np.zeros(2), state, state @ up.T)
+    assert drift.off[0] == 2.0**-40
+    assert 2.0**-35 <= drift.off[1] <= 2.0**-35 * (1 + 1e-6)
+
+
+def test_what_was_rounded_at_the_nodes_counts_twice() -> None:
+    state = np.array([[1 / 3, 0.0]])
+    up, down = np.array([[3.0, 0.0]]), np.array([[0.0], [1.0]])
+    off = []
+    for rounded in (False, True):
+        drift = Drift(np.zeros(2, dtype=bool))
+        drift.layer(up, np.zeros(1), down, np.zeros(2), state, state @ up.T, rounded=rounded)
+        off.append(drift.off[1])
+    assert off[1] == pytest.approx(2 * off[0])
+    assert off[0] > 0
+
+
 def test_a_unit_that_bends_is_off_by_that_much() -> None:
     drift, nothing = Drift(np.zeros(2, dtype=bool)), np.zeros(2)
     up, down = np.array([[1.0, 0.0]]), np.array([[0.0], [-4.0]])

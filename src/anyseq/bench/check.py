@@ -71,7 +71,7 @@ def measure(case: dict[str, Any]) -> dict[str, Any]:
     answers: list[Any] = []
 
     def work() -> None:
-        verdict = check(design, norm=norm)
+        verdict = check(design, norm=norm, seconds=3600)  # as long as it takes
         path = None
         if not named:
             path = next(one.holds for one in verdict.fixed_width if one.rule == "path")
