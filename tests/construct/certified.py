@@ -63,6 +63,9 @@ CASES: dict[str, tuple[Any, Approximation]] = {
         FUNCTIONS["sort"], aq.Design(2, aq.Window(1)), 1, 0.5, "lp", "yun", lipschitz=1.0
     ),
     "yun, no order": build(MEAN, ANY_ORDER, 1, 1.0, "lp", "yun", lipschitz=2.0),
+    "yun, no order, hardmax": build(
+        MEAN, aq.Design(2, position=NOWHERE, prob_map="hardmax"), 1, 1.0, "lp", "yun", lipschitz=2.0
+    ),
     "sum": build(MEAN, ANY_ORDER, 1, 0.9, "sup", "sum", lipschitz=2.0),
     "partition": build(MEAN, aq.Design(2), 1, 0.9, "lp", "partition", lipschitz=2.0),
     "boltzmann": build(MEAN, ANY_ORDER, 1, 0.9, "lp", "boltzmann", lipschitz=2.0),
