@@ -3,6 +3,7 @@ from typing import Any
 import pytest
 
 import anyseq as aq
+from anyseq.base import extra_bytes
 from anyseq.construct.methods import METHODS
 from anyseq.errors import CannotApproximate, InvalidArgument
 
@@ -148,3 +149,35 @@ def test_bad_arguments_are_named(arguments: dict[str, Any], message: str) -> Non
     with pytest.raises(InvalidArgument) as caught:
         aq.plan(**arguments_of(arguments, design=aq.Design(2), features=1, tol=0.1, lipschitz=1.0))
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "features", "more"),
+    [
+        (2, 16, {"depth": 2}),
+        (4, 16, {"depth": 3}),
+        (1, 16, {"depth": 1}),
+        (800, 1, {"position": aq.NoPosition()}),
+        (20000, 1, {"position": aq.NoPosition()}),
+        (4096, 1, {"depth": 3}),
+        (1, 4096, {}),
+    ],
+    ids=str,
+)
+def test_a_plan_allocates_nothing(tokens: int, features: int, more: dict[str, Any]) -> None:
+    """What it would be of is counted: not a tenth of what it asked for before."""
+    peak = extra_bytes(
+        lambda: [
+            str(aq.plan(aq.Design(tokens, **more), features, 0.9, lipschitz=1.0, norm=norm))
+            for norm in ("sup", "lp")
+        ]
+    )
+    assert peak < 3e8
+
+
+def test_what_no_method_could_serve_is_refused_at_once() -> None:
+    for tokens, features in ((10**12, 1), (2, 10**12), (10**6, 10**6)):
+        with pytest.raises(CannotApproximate, match="no method serves more than"):
+            aq.plan(aq.Design(tokens), features, 0.9, lipschitz=1.0)
+        with pytest.raises(CannotApproximate, match="no method serves more than"):
+            aq.approximate(lambda x: x, aq.Design(tokens), features=features, tol=0.9)

@@ -11,7 +11,7 @@ from anyseq.patterns import Full
 from anyseq.positions import Absolute, NoPosition
 from anyseq.probability import Softmax
 
-_MOST_ENTRIES = 4096  # no method serves as many; its sizes would be numbers of as many digits
+_MOST_ENTRIES = 2**15  # no method serves as many; its sizes would be numbers of as many digits
 
 
 def few_entries(design: Design, features: int, out_features: int) -> None:

@@ -65,6 +65,14 @@ def recipe(ask: Ask) -> BoltzmannRecipe | boltzmann_rounds.RoundsRecipe:
     if not needs.plain_attention(ask.design):
         return boltzmann_rounds.recipe(ask)
     found = next(BoltzmannRecipe.fine_enough(ask, _LOG2_MOST_KEYS))
+    tokens = ask.design.tokens
+    if not found.positions and (
+        log2_count(found.token_cells, tokens) + math.log2(tokens) > _LOG2_MOST_KEYS
+    ):
+        raise CannotApproximate(
+            f"it needs δ <= 2^-{found.log_steps}: over 2^{_LOG2_MOST_KEYS} tokens in all multisets "
+            "of cells together"
+        )
     if found.id_bits > EXACT_BITS:
         raise CannotApproximate(
             f"it needs δ <= 2^-{found.log_steps}, where keys are only {found.gap:.2g} apart: "
@@ -249,7 +257,7 @@ def _numbers(
     cells: torch.Tensor, token_cells: int, positions: bool
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """The tokens' numbers (S, n), and which tokens have a key of their own (S, n) bool."""
-    places = torch.arange(cells.shape[1])
     if positions:
-        return (cells + places * token_cells).double(), torch.ones_like(cells, dtype=torch.bool)
-    return cells.double(), first_equals(cells) == places
+        start = torch.arange(cells.shape[1]) * token_cells
+        return (cells + start).double(), torch.ones_like(cells, dtype=torch.bool)
+    return cells.double(), cells.diff(dim=1, prepend=cells[:, :1] - 1) > 0  # first of its kind
