@@ -84,8 +84,8 @@ def approximate(
         cells only where the error asks for them, if that needs fewer parameters; all else uses the
         constant of the whole cube.
         With `lipschitz` or `curvature` the error is proved; without, L is estimated from samples
-        and `error.upper` is None. If neither is given, those of `anyseq.functions`
-        bring their own.
+        and `error.upper` is None. Functions of `anyseq.functions` bring their own constants, which
+        are used if neither is given.
     budget: the most parameters allowed, 10^8 unless given.
     checkpoint: a folder for the state of "fit": if it is stopped, the same call goes on from there.
     progress: called with (stage, done, total).

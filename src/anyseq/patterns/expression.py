@@ -30,9 +30,7 @@ _NAMES: dict[str, type[Pattern]] = {
 
 
 _MOST_CHARACTERS = 4096
-_MOST_NESTED = (
-    32  # brackets and ~ inside one another, or side by side: what reads them is recursive
-)
+_MOST_NESTED = 32  # brackets and ~: what reads them is recursive
 _MOST_NAMES = 256
 
 
