@@ -7,7 +7,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test soak lint types layers bench clean
+.PHONY: demo test soak matrix sanitize lint types layers bench clean
 
 demo: .venv/core
 	$(BIN)/anyseq demo
@@ -21,6 +21,15 @@ SOAK ?= 50
 soak: .venv/full
 	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses=auto --soak=$(SOAK) \
 		tests/fuzz tests/construct/test_forger.py
+
+# Other versions of torch and transformers, each in an environment of its own: gigabytes, an hour.
+matrix: .venv/full
+	$(BIN)/python tests/matrix.py
+
+# The native kernel's tests under AddressSanitizer, and under ThreadSanitizer.
+sanitize: .venv/full
+	$(BIN)/python tests/sanitize.py address
+	$(BIN)/python tests/sanitize.py thread
 
 lint: .venv/full
 	$(BIN)/ruff check
@@ -40,7 +49,9 @@ bench: .venv/full
 clean:
 	rm -rf .venv anyseq-demo
 
-.venv/core: requirements/core.txt pyproject.toml
+KERNEL := $(wildcard src/anyseq/ops/native/*.cpp src/anyseq/ops/native/*.hpp)
+
+.venv/core: requirements/core.txt pyproject.toml $(KERNEL)
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(PIP) -r requirements/core.txt
 	$(PIP) --no-deps --no-build-isolation --editable .

@@ -1,11 +1,14 @@
 """The figures themselves are for quiet machines; who takes part, and who computes what, is not."""
 
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from anyseq.bench import attention as bench
+from anyseq.bench import shapes
+from anyseq.bench.busy import busy
 from anyseq.bench.contestants import Run, anyseq_operator
 from anyseq.bench.peak import measure, peak
 from anyseq.cli.bench_text import attention_text
@@ -23,7 +26,10 @@ def figures() -> dict[str, Any]:
         # Ten fresh processes would take as long; memory has a test of its own below.
         patch.setattr(bench, "peak", lambda case, threads: measure(case) | {"extra_bytes": 1})
         patch.setattr(flex, "has_compiler", lambda: False)  # compiling would take half a minute
-        return bench.bench_attention(tokens=1024, longest=2048)
+        patch.setattr(bench, "_CPU_ROUNDS", 1)
+        patch.setattr(shapes, "ROUNDS", 1)
+        small = ((2, 4, 2, 256), (3, 2, 2, 97))
+        return bench.bench_attention(tokens=1024, longest=2048, shapes=small, beside=1)
 
 
 def test_everybody_who_should_computes_the_formula(figures: dict[str, Any]) -> None:
@@ -36,6 +42,27 @@ def test_everybody_who_should_computes_the_formula(figures: dict[str, Any]) -> N
     assert rows["Window", "HF Longformer layer"] is True
     assert rows["BigBird", "HF BigBird layer"] is None, "its random blocks are its own"
     assert figures["urpe"]["matches"] is True
+
+
+def test_everyday_shapes_are_measured_quiet_and_beside_others(figures: dict[str, Any]) -> None:
+    rows = figures["shapes"]
+    assert [row["shape"] for row in rows[::6]] == [[2, 4, 2, 256], [3, 2, 2, 97]]
+    assert [row["beside_seconds"] is not None for row in rows] == 2 * [True, *5 * [False]]
+    assert all(0 < row["in_tiles"] <= 1.5 for row in rows)
+    assert [row["visible"] for row in figures["decoding"]] == [8192, 1024]
+
+
+def test_other_work_ends_with_the_measurement() -> None:
+    with busy(1):
+        started = busy_children()
+        assert len(started) == 1
+    assert not busy_children()
+
+
+def busy_children() -> list[str]:
+    """Processes of ours that compute without a pause."""
+    own = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split()
+    return [pid for pid in own if b"while True" in Path(f"/proc/{pid}/cmdline").read_bytes()]
 
 
 def test_a_wrong_contestant_would_be_seen() -> None:

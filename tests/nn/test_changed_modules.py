@@ -12,18 +12,12 @@ from torch import nn
 from torch.nn.utils import parametrizations, prune
 
 import anyseq as aq
-from anyseq.nn import feedforward
 
 LAYERS = {
     "feed-forward": (lambda: aq.nn.FeedForward(8, 32), ("up_proj", "down_proj")),
     "attention": (lambda: aq.nn.Attention(8, 2), ("q_proj", "k_proj", "v_proj", "o_proj")),
 }
 PARTS = [(layer, part) for layer, (_, parts) in LAYERS.items() for part in parts]
-
-
-@pytest.fixture(autouse=True)
-def _one_step_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(feedforward, "_LARGE", 0)
 
 
 def given(layer: str) -> tuple[nn.Module, torch.Tensor]:

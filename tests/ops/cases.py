@@ -56,6 +56,11 @@ def coin(*shape: int, seed: int = 6) -> torch.Tensor:
     return random(*shape, seed=seed) > 0
 
 
+def documents(n: int) -> torch.Tensor:
+    """(2, n): documents of 7 tokens, and of 3."""
+    return torch.stack([torch.arange(n) // 7, torch.arange(n) // 3])
+
+
 def with_minus_infinity(n: int, row: bool) -> torch.Tensor:
     """A bias with some entries, or the whole first row, at -inf; the last key stays otherwise."""
     bias = random(2, 2, n, n, seed=4)
@@ -107,6 +112,16 @@ PATTERNS: Mapping[str, Callable[[int], Pattern]] = {
 CALLS: Mapping[str, Callable[[int], Given]] = {
     "dense": lambda n: given(n),
     "is_causal": lambda n: given(n, is_causal=True),
+    "softcap": lambda n: given(n, softcap=0.7, bias=table(n), gain=table(n, seed=5)),
+    "softcap, sparse": lambda n: given(n, softcap=2.0, pattern=aq.Star(3), scale=3.0),
+    "documents": lambda n: given(n, document_ids=documents(n), pattern=aq.Window(5)),
+    "documents in pieces": lambda n: given(n, document_ids=documents(n) % 2, is_causal=True),
+    "documents, dilated": lambda n: given(
+        n, document_ids=documents(n), pattern=aq.Dilated(3, 2), gain=table(n)
+    ),
+    "documents and a cache": lambda n: given(
+        n, n + 4, document_ids=documents(n + 4), q_offset=4, is_causal=True, bias=table(n + 4)
+    ),
     "more keys": lambda n: given(n, n + 3, scale=0.3),
     "more queries": lambda n: given(n + 3, n, pattern=aq.Window(2)),
     "a cache": lambda n: given(n, n + 5, is_causal=True, q_offset=5, bias=table(n + 5)),

@@ -84,10 +84,10 @@ def test_their_functions_are_understood(name: str) -> None:
     eps = torch.finfo(torch.float64).eps
     expected = run(given(N, pattern=dense(mask_mod)), "reference")
     for pattern, backend in (
-        (mask_mod, "tiled"),
+        (mask_mod, "tiles"),
         (mask_mod, "reference"),
-        (aq.FromMask(mask_mod), "block"),
-        (aq.FromMask(mask_mod), "tiled"),
+        (aq.FromMask(mask_mod), "native"),
+        (aq.FromMask(mask_mod), "tiles"),
     ):
         got = run(given(N, pattern=pattern), backend)
         assert_same_result(got, expected, 2 * N, eps, f"{name}, {backend}")
@@ -97,7 +97,7 @@ def test_the_same_pattern_has_the_same_tiles_or_fewer() -> None:
     """A named pattern is never covered worse than the function it stands for."""
     q = torch.zeros(1, 1, 4096, 8)
     plans = [
-        aq.attention_plan(q, q, q, pattern=pattern, backend="block")
+        aq.attention_plan(q, q, q, pattern=pattern, backend="native")
         for pattern in (
             aq.Window(64) & aq.Causal(),
             aq.FromMask(masks.generate_sliding_window(64)),

@@ -23,10 +23,10 @@ def compare(call: Given, name: str) -> None:
     terms = call.n + (call.m or call.n)
     plan = aq.attention_plan(*call.sides(), **call.arguments)
     with_lse, without = run(call, "reference"), run(call, "reference", lse=False)
-    for backend in ("block", "tiled"):
+    for backend in ("native", "tiles"):
         if backend not in plan.refused:
             assert_same_result(run(call, backend), with_lse, terms, EPS, f"{name}, {backend}")
-    for backend in ("sdpa", "short"):
+    for backend in ("sdpa",):
         if backend not in plan.refused:
             got = run(call, backend, lse=False)
             assert_same_result(got, without, terms, EPS, f"{name}, {backend}")
@@ -45,7 +45,7 @@ def test_backends_agree_on_long_sequences(name: str, n: int) -> None:
 
 
 @pytest.mark.parametrize("name", ["pattern nobody", "key_mask without keys", "a row of -inf"])
-@pytest.mark.parametrize("backend", ["reference", "short", "block", "tiled", "sdpa"])
+@pytest.mark.parametrize("backend", ["reference", "native", "tiles", "sdpa"])
 def test_rows_that_see_nothing(name: str, backend: str) -> None:
     """Output 0, gradient 0, log-sum-exp -inf."""
     call = CALLS[name](9)
@@ -54,7 +54,7 @@ def test_rows_that_see_nothing(name: str, backend: str) -> None:
         "key_mask without keys": (0, slice(None), slice(None)),
         "a row of -inf": (slice(None), slice(None), 0),
     }[name]
-    got = run(call, backend, lse=backend not in ("sdpa", "short"))
+    got = run(call, backend, lse=backend not in ("sdpa",))
     assert (got.out[rows] == 0).all()
     assert (got.gradients["q"][rows] == 0).all()
     assert got.lse is None or (got.lse[rows] == -torch.inf).all()
@@ -90,7 +90,7 @@ def test_shorter_types_are_as_good_as_they_can_be(name: str, dtype: torch.dtype)
     call = Rounded(call.n, call.m, call.heads, call.kv_heads, call.arguments)
     terms = 260 if dtype == torch.float32 else 4
     expected, plan = run(call, "reference"), aq.attention_plan(*call.sides(), **call.arguments)
-    for backend in ("block", "tiled"):
+    for backend in ("native", "tiles"):
         if backend not in plan.refused:
             got = run(call, backend, dtype=dtype)
             assert got.out.dtype == dtype
@@ -101,7 +101,7 @@ def test_shorter_types_are_as_good_as_they_can_be(name: str, dtype: torch.dtype)
 def test_a_bias_of_another_type() -> None:
     q, k, v = (random(1, 2, 70, 4, seed=s).float() for s in range(3))
     bias = table(70)
-    for backend in ("reference", "short", "block", "tiled", "sdpa"):
+    for backend in ("reference", "native", "tiles", "sdpa"):
         out = aq.attention(q, k, v, bias=bias, pattern=aq.Window(3), backend=backend)
         assert out.dtype == torch.float32
         exact = aq.attention(
@@ -110,7 +110,7 @@ def test_a_bias_of_another_type() -> None:
         assert_same(out, exact, 70, torch.finfo(torch.float32).eps, backend)
 
 
-@pytest.mark.parametrize("backend", ["reference", "short", "block", "tiled", "sdpa"])
+@pytest.mark.parametrize("backend", ["reference", "native", "tiles", "sdpa"])
 @pytest.mark.parametrize("shape", [(0, 2, 3, 4), (2, 2, 0, 4), (2, 2, 3, 0)])
 def test_nothing_to_do(backend: str, shape: tuple[int, int, int, int]) -> None:
     """No batch rows, no queries, no keys."""

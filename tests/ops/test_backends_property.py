@@ -54,10 +54,10 @@ def calls(draw: st.DrawFn) -> Given:
 def test_fast_backends_are_the_formula(call: Given, dtype: torch.dtype) -> None:
     expected = run(call, "reference")
     terms = call.n + (call.m or call.n) + 8  # and the inputs were rounded
-    for backend in ("block", "tiled"):
+    for backend in ("native", "tiles"):
         got = run(call, backend, dtype=dtype)
         assert_same_result(got, expected, terms, torch.finfo(dtype).eps, backend)
     if call.kv_heads == call.heads:
-        got = run(call, "short", lse=False, dtype=dtype)
+        got = run(call, "native", lse=False, dtype=dtype)
         expected = run(call, "reference", lse=False)
-        assert_same_result(got, expected, terms, torch.finfo(dtype).eps, "short")
+        assert_same_result(got, expected, terms, torch.finfo(dtype).eps, "native")

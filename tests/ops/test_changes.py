@@ -6,7 +6,7 @@ from torch.nn.attention.flex_attention import BlockMask
 
 import anyseq as aq
 from anyseq.errors import InvalidArgument
-from anyseq.ops.tiles import keys
+from anyseq.ops.operator import keys
 from ops.cases import inputs
 
 
@@ -19,7 +19,7 @@ def test_a_mask_made_while_evaluating_serves_training() -> None:
     assert q.grad is not None
 
 
-@pytest.mark.parametrize("backend", ["auto", "short", "block", "tiled", "sdpa"])
+@pytest.mark.parametrize("backend", ["auto", "native", "tiles", "sdpa"])
 def test_a_function_may_look_at_what_changes(backend: str) -> None:
     document = torch.zeros(300, dtype=torch.int64)
     pattern = aq.FromMask(lambda b, h, i, j: document[i] == document[j])
@@ -42,7 +42,7 @@ def test_a_pattern_has_a_mask_of_its_own() -> None:
     assert torch.equal(pattern.mask(300), aq.Causal().mask(300))
 
 
-@pytest.mark.parametrize("backend", ["auto", "reference", "short", "block", "tiled", "sdpa"])
+@pytest.mark.parametrize("backend", ["auto", "reference", "native", "tiles", "sdpa"])
 def test_the_blocks_of_a_block_mask_count(backend: str) -> None:
     """Made from lists of blocks, its function allows everything."""
     one = torch.ones(1, 1, 2, dtype=torch.int32)
@@ -74,13 +74,13 @@ def test_a_function_that_asks_python_about_the_head_is_refused() -> None:
 def test_rows_at_a_time_know_the_whole_length(
     pattern: aq.Pattern, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from anyseq.ops import tiled
+    from anyseq.ops import in_tiles
 
-    monkeypatch.setattr(tiled, "_SCORES", 40)
+    monkeypatch.setattr(in_tiles, "_SCORES", 40)
     q, _, _ = inputs(12)
     _, k, v = inputs(5)
     torch.testing.assert_close(
-        aq.attention(q, k, v, pattern=pattern, prob_map="sparsemax", backend="tiled"),
+        aq.attention(q, k, v, pattern=pattern, prob_map="sparsemax", backend="tiles"),
         aq.attention(q, k, v, pattern=pattern, prob_map="sparsemax", backend="reference"),
     )
 
@@ -95,6 +95,6 @@ def test_patterns_are_not_remembered_for_ever() -> None:
 
 def test_a_plan_for_a_backend_that_was_asked_for() -> None:
     q, k, v = inputs(300)
-    plan = aq.attention_plan(q, k, v, pattern=aq.Window(3), backend="block")
-    assert plan.backend == "block"
+    plan = aq.attention_plan(q, k, v, pattern=aq.Window(3), backend="native")
+    assert plan.backend == "native"
     assert plan.scores < plan.dense_scores

@@ -9,7 +9,6 @@ import torch
 
 import anyseq as aq
 from anyseq.errors import InvalidArgument
-from anyseq.ops import shared_by_layers
 
 
 def plan(n: int = 4096, batch: int = 1, learns: bool = False, **arguments: Any) -> aq.AttentionPlan:
@@ -36,45 +35,34 @@ def unchanged(x: Any, b: Any, h: Any, i: Any, j: Any) -> Any:
 @pytest.mark.parametrize(
     ("backend", "reason", "arguments"),
     [
-        ("sdpa", "dense", {}),
-        ("sdpa", "dense", {"pattern": aq.Full()}),
-        ("sdpa", "dense", {"is_causal": True}),
-        ("sdpa", "dense", {"pattern": everywhere}),
-        ("sdpa", "short", {"n": 200, "pattern": aq.Window(3)}),
-        ("block", "ms in tiles", {"pattern": aq.Window(3)}),
-        ("block", "ms in tiles", {"pattern": aq.BigBird(32), "key_mask": torch.ones(1, 4096) > 0}),
-        ("block", "ms in tiles", {"pattern": aq.Star(3), "gain": table(4096)}),
-        ("block", "ms in tiles", {"pattern": aq.Star(3), "return_lse": True}),
+        ("sdpa", "nothing is masked", {}),
+        ("sdpa", "nothing is masked", {"pattern": aq.Full()}),
+        ("sdpa", "the future", {"is_causal": True}),
+        ("sdpa", "nothing is masked", training(512)),
+        ("sdpa", "ms dense", {"pattern": everywhere}),
+        ("sdpa", "a function", {"pattern": aq.FromMask(everywhere)}),
+        ("sdpa", "short", {"n": 100, "pattern": aq.Window(3)}),
+        ("native", "ms in tiles", {"n": 512, "pattern": aq.Window(3)}),
+        ("native", "ms in tiles", {"pattern": aq.BigBird(32), "key_mask": torch.ones(1, 4096) > 0}),
+        ("native", "ms in tiles", {"pattern": aq.Star(3), "gain": table(4096)}),
+        ("native", "ms in tiles", {"pattern": aq.Star(3), "return_lse": True}),
         ("sdpa", "ms dense", {"n": 1024, "pattern": ~aq.Window(3)}),
-        ("tiled", "a gain", {"gain": table(4096)}),
-        ("tiled", "log-sum-exp", {"return_lse": True}),
-        ("short", "not long", {"gain": table(512), "n": 512, "pattern": everywhere}),
-        ("short", "not long", {**training(512, 4), "gain": table(512)}),
-        ("short", "not long", {**training(512, 4), "bias": table(512, learns=True)}),
+        ("native", "ms in tiles", {"gain": table(4096)}),
+        ("native", "ms in tiles", {"softcap": 5.0}),
+        ("native", "ms in tiles", {"return_lse": True}),
+        ("native", "ms in tiles", {"gain": table(512), "n": 512, "pattern": everywhere}),
+        ("native", "ms in tiles", {**training(512, 4), "bias": table(512, learns=True)}),
         ("sdpa", "dense", {**training(512, 4), "bias": table(512)}),
-        ("tiled", "dense mask", {**training(512, 32), "gain": table(512)}),
-        ("tiled", "dense mask", {"gain": table(513), "n": 513, "pattern": everywhere}),
-        ("block", "ms in tiles", {**training(512, 1), "pattern": aq.Window(3), "gain": table(512)}),
-        ("short", "all in one step", training(64)),
-        ("short", "all in one step", {**training(64), "pattern": aq.Window(3)}),
-        ("short", "all in one step", {**training(256, 2), "is_causal": True}),
-        ("short", "all in one step", {"n": 64, "batch": 64, "gain": table(64)}),
-        ("short", "all in one step", {**training(8, batch=1), "gain": table(8)}),
-        ("short", "all in one step", {"n": 16, "gain": table(16)}),
-        ("reference", "the formula", {"n": 8, "gain": table(8)}),
-        ("short", "all in one step", {"n": 8, "bias": torch.zeros(8, 8, requires_grad=True)}),
+        ("native", "ms in tiles", {**training(64), "pattern": aq.Window(3)}),
+        ("native", "ms in tiles", {"n": 64, "batch": 64, "gain": table(64)}),
+        ("reference", "short", {"n": 8, "gain": table(8)}),
+        ("reference", "short", {"n": 16, "return_lse": True}),
         ("sdpa", "short", {**training(8, batch=1), "bias": torch.zeros(8, 8)}),
-        ("sdpa", "short", {"n": 64, "batch": 64}),
-        ("sdpa", "short", training(64, batch=1)),
-        ("sdpa", "short", training(8, batch=4096)),
-        ("sdpa", "short", {**training(64), "dropout_p": 0.5}),
-        ("sdpa", "dense", training(512)),
-        ("reference", "the formula", {"n": 64, "return_lse": True}),
-        ("reference", "the formula", {"n": 64, "batch": 64, "gain": table(64), "dropout_p": 0.5}),
+        ("sdpa", "nothing is masked", {**training(64), "dropout_p": 0.5}),
         ("reference", "a hook", {"n": 64, "score_mod": unchanged}),
         ("reference", "a hook", {"n": 64, "weight_mod": unchanged}),
         ("reference", "another map", {"n": 64, "prob_map": "hardmax"}),
-        ("tiled", "some rows at a time", {"n": 5000, "score_mod": unchanged}),
+        ("tiles", "some rows at a time", {"n": 5000, "score_mod": unchanged}),
     ],
 )
 def test_the_backend_and_the_reason(backend: str, reason: str, arguments: dict[str, Any]) -> None:
@@ -105,7 +93,7 @@ def test_it_says_how_much_is_computed() -> None:
 @pytest.mark.parametrize("arguments", [{}, {"pattern": aq.Star(3), "gain": table(4096)}])
 def test_it_reads_well(arguments: dict[str, Any]) -> None:
     lines = str(plan(**arguments)).splitlines()
-    assert lines[0].startswith(("sdpa: ", "block: "))
+    assert lines[0].startswith(("sdpa: ", "native: "))
     assert "scores (" in lines[1]
     assert all(line.startswith("not ") for line in lines[2:])
     assert max(map(len, lines)) <= 100
@@ -124,13 +112,9 @@ def test_nothing_is_computed() -> None:
         ("sdpa", {"return_lse": True}, "keeps the log-sum-exp to itself"),
         ("sdpa", {"score_mod": unchanged}, "without score_mod and weight_mod"),
         ("sdpa", {"prob_map": "hardmax"}, "it computes softmax"),
-        ("short", {"score_mod": unchanged}, "without score_mod and weight_mod"),
-        ("short", {"return_lse": True}, "no log-sum-exp"),
-        ("short", {"dropout_p": 0.5}, "no dropout"),
-        ("short", {"n": 3000}, "at most 8,388,608 scores, not 9,000,000"),
-        ("block", {"weight_mod": unchanged}, "without score_mod and weight_mod"),
-        ("block", {"pattern": everywhere}, "give it as FromMask"),
-        ("block", {"pattern": torch.ones(8, 8) > 0}, "give it as FromMask"),
+        ("native", {"score_mod": unchanged}, "without score_mod and weight_mod"),
+        ("native", {"weight_mod": unchanged}, "without score_mod and weight_mod"),
+        ("sdpa", {"softcap": 1.0}, "it has no softcap"),
         ("flex", {"prob_map": "hardmax"}, "it computes softmax only"),
         ("flex", {"weight_mod": unchanged}, "no hook after the softmax"),
         ("flex", {"dropout_p": 0.5}, "no dropout"),
@@ -169,20 +153,3 @@ def test_flex_takes_inputs_that_could_have_gradients() -> None:
             for backend in ("flex", "reference")
         ]
     torch.testing.assert_close(*lse)
-
-
-@pytest.mark.parametrize(
-    ("batch", "n", "dense", "shared"),
-    [
-        (64, 256, False, True),
-        (1, 257, False, False),  # tiles want the table
-        (4, 512, True, True),
-        (32, 512, True, False),  # too many scores for "short"
-        (1, 513, True, False),
-    ],
-)
-def test_layers_share_a_dense_table_where_they_take_it_so(
-    batch: int, n: int, dense: bool, shared: bool
-) -> None:
-    made = shared_by_layers(table(n), batch, n, 0, dense)
-    assert isinstance(made, torch.Tensor) == shared

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 import anyseq as aq
-from anyseq.ops.tiles.keys import key_of
+from anyseq.ops.operator.keys import key_of
 from ops.cases import coin, inputs, random
 
 MODULES: Mapping[str, Callable[[], nn.Module]] = {
@@ -138,16 +138,16 @@ def test_compiled_by_inductor() -> None:
     check("URPE, star", (70,), backend="inductor")
 
 
-def tile_arguments(name: str) -> tuple[Any, ...]:
+def tile_arguments(name: str, native: bool) -> tuple[Any, ...]:
     q, k, v = (side.requires_grad_() for side in inputs(7, heads=2))
     nothing: dict[str, Any] = {
-        "mask": None, "key_mask": None, "bias": None, "gain": None, "seed": None,
-        "pattern": "", "is_causal": False, "scale": 0.5, "dropout_p": 0.0, "q_offset": 0,
-        "whole_rows": True,
+        "mask": None, "key_mask": None, "documents": None, "bias": None, "gain": None,
+        "seed": None, "pattern": "", "is_causal": False, "scale": 0.5, "softcap": 0.0,
+        "dropout_p": 0.0, "q_offset": 0, "native": native,
     }  # fmt: skip
     cases: dict[str, dict[str, Any]] = {
         "dense": {},
-        "sparse": {"pattern": key_of(aq.Star(1)), "whole_rows": False, "key_mask": coin(2, 7)},
+        "sparse": {"pattern": key_of(aq.Star(1)), "key_mask": coin(2, 7)},
         "Toeplitz": {
             "bias": random(2, 13, seed=4).requires_grad_(),
             "gain": random(1, 15, seed=5).requires_grad_(),
@@ -158,13 +158,14 @@ def tile_arguments(name: str) -> tuple[Any, ...]:
             "gain": random(1, 2, 1, 7, seed=5).requires_grad_(),
             "mask": coin(2, 1, 7, 7),
         },
-        "half": {"pattern": key_of(aq.Window(2)), "whole_rows": False},
+        "half": {"pattern": key_of(aq.Window(2))},
     }
     if name == "half":
         q, k, v = (side.detach().bfloat16().requires_grad_() for side in (q, k, v))
     return (q, k, v, *(nothing | cases[name]).values())
 
 
+@pytest.mark.parametrize("native", [True, False])
 @pytest.mark.parametrize("name", ["dense", "sparse", "Toeplitz", "tensors", "half"])
-def test_the_operator_keeps_torchs_rules(name: str) -> None:
-    torch.library.opcheck(torch.ops.anyseq.tiles.default, tile_arguments(name))
+def test_the_operator_keeps_torchs_rules(name: str, native: bool) -> None:
+    torch.library.opcheck(torch.ops.anyseq.tiles.default, tile_arguments(name, native))

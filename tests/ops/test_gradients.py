@@ -13,7 +13,7 @@ import anyseq as aq
 from anyseq.errors import InvalidArgument
 from ops.cases import coin, inputs, random
 
-TILES = ("block", "tiled")
+TILES = ("native", "tiles")
 Outputs = Callable[..., tuple[torch.Tensor, torch.Tensor]]
 
 
@@ -179,6 +179,6 @@ def test_dropout_keeps_the_mean(backend: str) -> None:
 
 def test_gradients_of_gradients_with_dropout_are_refused() -> None:
     q, k, v = (side.requires_grad_() for side in inputs(5))
-    out = aq.attention(q, k, v, dropout_p=0.5, backend="tiled")
+    out = aq.attention(q, k, v, dropout_p=0.5, backend="tiles")
     with pytest.raises(InvalidArgument, match="gradients of gradients need backend='reference'"):
         torch.autograd.grad(out.sum(), q, create_graph=True)

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import anyseq as aq
-from anyseq.ops.tiles.bands import Sizes
-from anyseq.ops.tiles.cover import cover
-from anyseq.ops.tiles.dense import dense
-from anyseq.ops.tiles.layout import Layout, Pass, Run
+from anyseq.ops.layout.bands import Sizes
+from anyseq.ops.layout.cover import cover
+from anyseq.ops.layout.dense import dense
+from anyseq.ops.layout.tiling import Layout, Pass, Run
 from anyseq.patterns import Coarse, Pattern, Residue, Ring
 from ops.cases import PATTERNS
 from ops.expressions import expressions

@@ -34,15 +34,15 @@ def test_uninitialised_memory_stays_out(name: str) -> None:
     call = CALLS[name](129)
     refused = aq.attention_plan(*call.sides(), **call.arguments).refused
     eps = torch.finfo(torch.float64).eps
-    for backend in ("block", "tiled", "sdpa", "short"):
+    for backend in ("native", "tiles", "sdpa"):
         if backend not in refused:
-            lse = backend not in ("sdpa", "short")
+            lse = backend not in ("sdpa",)
             got, expected = run(call, backend, lse), run(call, "reference", lse)
             assert_same_result(got, expected, 266, eps, backend)
 
 
 @pytest.mark.usefixtures("empty_is_nan")
-@pytest.mark.parametrize("backend", ["block", "tiled"])
+@pytest.mark.parametrize("backend", ["native", "tiles"])
 def test_dropout_on_uninitialised_memory(backend: str) -> None:
     q, k, v = (side.requires_grad_() for side in inputs(129))
     out = aq.attention(q, k, v, pattern=aq.Star(3), gain=table(129), dropout_p=0.5, backend=backend)
@@ -64,7 +64,7 @@ def spoilt(name: str, value: float) -> dict[str, Any]:
     [(name, value) for name in "qkv" for value in (torch.nan, torch.inf, -torch.inf)]
     + [("bias", torch.nan), ("bias", torch.inf), ("gain", torch.nan)],
 )
-@pytest.mark.parametrize("backend", ["reference", "short", "block", "tiled", "sdpa"])
+@pytest.mark.parametrize("backend", ["reference", "native", "tiles", "sdpa"])
 def test_what_is_no_number_is_named(backend: str, name: str, value: float) -> None:
     """Every key is masked for somebody, so that an inf in v meets a weight of 0, too."""
     expected = f"{name} holds {'NaN' if value != value else 'inf'} at"
@@ -74,7 +74,7 @@ def test_what_is_no_number_is_named(backend: str, name: str, value: float) -> No
         aq.attention(**spoilt(name, value), pattern=aq.Window(1), backend=backend)
 
 
-@pytest.mark.parametrize("backend", ["reference", "short", "block", "tiled"])
+@pytest.mark.parametrize("backend", ["reference", "native", "tiles"])
 def test_infinite_terms_that_have_a_meaning(backend: str) -> None:
     """A bias of -inf is a mask, and a weight times inf is inf."""
     out = aq.attention(**spoilt("bias", -torch.inf), pattern=aq.Window(1), backend=backend)
@@ -83,7 +83,7 @@ def test_infinite_terms_that_have_a_meaning(backend: str) -> None:
     assert bool(out[:, :, 3].isinf().all())
 
 
-@pytest.mark.parametrize("backend", ["block", "tiled", "reference", "sdpa", "short"])
+@pytest.mark.parametrize("backend", ["native", "tiles", "reference", "sdpa"])
 def test_scores_that_overflow_are_told_of(backend: str) -> None:
     q, k, v = (side.float() for side in inputs(6))
     with pytest.raises(InvalidArgument, match=r"the scores of query .* overflow torch\.float32"):
@@ -97,13 +97,13 @@ def test_what_no_tile_touches_cannot_spoil_it() -> None:
     expected = aq.attention(q, k, v, pattern=pattern, backend="reference")
     v[:, :, 299] = torch.nan
     rows = slice(0, 280)
-    got = aq.attention(q[:, :, rows], k, v, pattern=pattern, backend="block")
+    got = aq.attention(q[:, :, rows], k, v, pattern=pattern, backend="native")
     torch.testing.assert_close(got, expected[:, :, rows], rtol=0, atol=1e-12)
     with pytest.raises(InvalidArgument, match=r"v holds NaN at \(0, 0, 299, 0\)"):
         aq.attention(q[:, :, rows], k, v, pattern=pattern, backend="reference")
 
 
-@pytest.mark.parametrize("backend", ["block", "tiled", "reference", "sdpa", "short"])
+@pytest.mark.parametrize("backend", ["native", "tiles", "reference", "sdpa"])
 @pytest.mark.parametrize("low", [-1e9, -1e20, torch.finfo(torch.float32).min])
 def test_very_low_biases_mask_too(backend: str, low: float) -> None:
     """What people write instead of -inf; the key on the diagonal stays."""

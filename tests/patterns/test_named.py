@@ -11,7 +11,8 @@ from torch.nn.attention.flex_attention import create_block_mask
 
 import anyseq as aq
 from anyseq.errors import InvalidArgument
-from anyseq.patterns import Pattern, Residue, Ring, Summary, pattern_from_dict
+from anyseq.patterns import Landmarks, Pattern, Residue, Ring, Summary, pattern_from_dict
+from anyseq.patterns.layouts import UnevenBlocks
 
 Rule = Callable[[int, int, int], bool]
 
@@ -262,3 +263,12 @@ def test_dictionary_round_trip_through_json(pattern: Pattern) -> None:
 def test_bad_arguments_are_named(make: Callable[[], object], message: str) -> None:
     with pytest.raises(InvalidArgument, match=message):
         make()
+
+
+def test_lists_of_positions_are_taken_as_tuples() -> None:
+    assert aq.Global([0, 3]) == aq.Global((0, 3))  # type: ignore[arg-type]
+    assert aq.Longformer(2, [0]) == aq.Longformer(2, (0,))  # type: ignore[arg-type]
+    assert aq.Documents([3, 4]) == aq.Documents((3, 4))  # type: ignore[arg-type]
+    assert Landmarks(spans=[[0, 1]]) == Landmarks(spans=((0, 1),))  # type: ignore[arg-type]
+    assert UnevenBlocks([2, 3]) == UnevenBlocks((2, 3))  # type: ignore[arg-type]
+    assert hash(aq.Global([0, 3])) == hash(aq.Global((0, 3)))  # type: ignore[arg-type]

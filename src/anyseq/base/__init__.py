@@ -14,6 +14,7 @@ from anyseq.base.memory import extra_bytes, has_high_water_mark
 from anyseq.base.progress import Progress, silent
 from anyseq.base.random import generator, seed_of, uniform
 from anyseq.base.text import layers_text, table
+from anyseq.base.threads import share_out
 from anyseq.base.timing import medians, seconds
 
 __all__ = [
@@ -41,6 +42,7 @@ __all__ = [
     "remaining",
     "seconds",
     "seed_of",
+    "share_out",
     "silent",
     "table",
     "uniform",

@@ -8,15 +8,18 @@ from collections.abc import Callable, Mapping
 from statistics import median
 
 
-def seconds(work: Callable[[], object]) -> float:
+def seconds(work: Callable[[], object], clock: Callable[[], float] = time.perf_counter) -> float:
     """How long one call takes."""
-    start = time.perf_counter()
+    start = clock()
     work()
-    return time.perf_counter() - start
+    return clock() - start
 
 
 def medians(
-    works: Mapping[str, Callable[[], object]], rounds: int, seed: int = 0
+    works: Mapping[str, Callable[[], object]],
+    rounds: int,
+    seed: int = 0,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> dict[str, float]:
     """The median time of each work; every round runs all of them once, after one warm-up.
 
@@ -27,7 +30,7 @@ def medians(
     order, rng = list(works), random.Random(seed)
     for attempt in range(rounds + 1):
         for name in order:
-            taken = seconds(works[name])
+            taken = seconds(works[name], clock)
             if attempt:
                 times[name].append(taken)
         rng.shuffle(order)

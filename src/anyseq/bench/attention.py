@@ -1,15 +1,17 @@
 """`anyseq bench attention`: patterns and positions beside torch and the peers, in one run.
 
-Float32, batch 1, 4 heads of size 64. Times are medians of alternating rounds. The useful rate
-counts the operations of allowed pairs only: 4·64 a pair forward, 3.5 times that with backward.
+Float32, heads of size 64; batch 1 and 4 heads, and everyday shapes (`shapes`). Times are medians
+of alternating rounds. The useful rate counts the operations of allowed pairs only: 4·64 a pair
+forward, 3.5 times that with backward; dense attention, beside which it is told, has all pairs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from math import isqrt
 from statistics import median
+from time import process_time
 from typing import Any
 
 import torch
@@ -17,18 +19,27 @@ import torch
 from anyseq.base import Progress, medians, silent
 from anyseq.bench import contestants as c
 from anyseq.bench.peak import peak
+from anyseq.bench.shapes import SHAPES, Shape, decoding, everyday
 from anyseq.patterns import BigBird, Fixed, Longformer, Pattern, Star, Strided, Window
 
+_PARTS = ("forward", "growth", "urpe", "short", "shapes", "decoding")
 _ROUNDS = 5
 _SHORT_ROUNDS = 60
+_CPU_ROUNDS = 3
 _CHECKED = 1024  # tokens for the comparison with the formula, which is dense
 _WORK = 4 * c.SIZE * 3.5  # operations a pair, forward and backward
 
 
 def bench_attention(
-    progress: Progress = silent, *, tokens: int = 8192, longest: int = 131_072
+    progress: Progress = silent,
+    *,
+    tokens: int = 8192,
+    longest: int = 131_072,
+    shapes: Sequence[Shape] = SHAPES,
+    beside: int = 2,
 ) -> dict[str, Any]:
-    """All figures. tokens: the length of the comparisons; longest: of the last memory figure."""
+    """All figures. tokens: the length of the comparisons; longest: of the last memory figure;
+    beside: busy processes that the everyday shapes are measured beside, too."""
     root = isqrt(tokens) + (isqrt(tokens) ** 2 < tokens)
     window, big_bird = Window(128), BigBird(64, globals=2)
     patterns: list[Pattern] = [
@@ -40,6 +51,8 @@ def bench_attention(
         ("growth", lambda: [_growth(p, tokens, longest) for p in (window, Star(128), big_bird)]),
         ("urpe", lambda: _urpe(tokens // 2)),
         ("short", _all_short),
+        ("shapes", lambda: [row for shape in shapes for row in everyday(shape, beside)]),
+        ("decoding", decoding),
         ("forward", lambda: _forward(window, tokens)),
     ]
     found: dict[str, Any] = {}
@@ -56,7 +69,7 @@ def bench_attention(
         "torch": torch.__version__,
         "matmul_peak_gflops": found["peak"] / 1e9,
         "training": training,
-        **{name: found[name] for name in ("forward", "growth", "urpe", "short")},
+        **{name: found[name] for name in _PARTS},
     }
 
 
@@ -90,10 +103,12 @@ def _training(pattern: Pattern, n: int) -> list[dict[str, Any]]:
         del builds[peer]
     matches = {name: build(_CHECKED).matches() for name, build in builds.items()}
     works = {name: build(n).train for name, build in builds.items()}
-    # In the same rounds as the others: dense attention on half the tokens, for its rate.
-    times = medians(works | {"dense": c.dense_sdpa(n // 2).train}, rounds=_ROUNDS)
-    dense_rate = c.HEADS * (n // 2) ** 2 * _WORK / times.pop("dense")
+    dense = c.dense_sdpa(n).train
+    times = medians(works | {"dense": dense}, rounds=_ROUNDS)
+    dense_rate = c.HEADS * n**2 * _WORK / times.pop("dense")
     pairs = c.HEADS * pattern.edges(n).shape[1]
+    on_one = _on_one_thread({"anyseq": works["anyseq"], "dense": dense})
+    share = pairs / (c.HEADS * n**2)
     return [
         {
             "pattern": repr(pattern),
@@ -102,10 +117,23 @@ def _training(pattern: Pattern, n: int) -> list[dict[str, Any]]:
             "slower": taken / times["anyseq layer" if name.endswith("layer") else "anyseq"],
             "useful_gflops": pairs * _WORK / taken / 1e9,
             "of_dense_rate": pairs * _WORK / taken / dense_rate,
+            "of_dense_rate_cpu": share * on_one["dense"] / on_one["anyseq"]
+            if name == "anyseq"
+            else None,
             "matches": matches[name],
         }
         for name, taken in times.items()
     ]
+
+
+def _on_one_thread(works: Mapping[str, Callable[[], object]]) -> dict[str, float]:
+    """Medians of the processor time, which is what the arithmetic costs."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        return medians(works, rounds=_CPU_ROUNDS, clock=process_time)
+    finally:
+        torch.set_num_threads(threads)
 
 
 def _forward(pattern: Pattern, n: int) -> dict[str, Any]:
@@ -147,8 +175,9 @@ def _growth(pattern: Pattern, n: int, longest: int) -> dict[str, Any]:
 
 def _urpe(n: int) -> dict[str, Any]:
     """URPE with RelativeBias, with gradients of both tables."""
-    builds = {
+    builds: dict[str, c.Build] = {
         "anyseq": partial(c.urpe, "anyseq"),
+        "SDPA, no bias, no gain": c.dense_sdpa,
         "SDPA, dense bias": partial(c.urpe, "sdpa"),
         "formula": partial(c.urpe, "formula"),
     }
@@ -171,7 +200,7 @@ def _urpe(n: int) -> dict[str, Any]:
 def _all_short() -> list[dict[str, Any]]:
     """One sequence, and a batch of them."""
     return [
-        *(_short(Window(128), n, 1) for n in (128, 512)),
+        *(_short(Window(n // 4), n, 1) for n in (64, 128, 512)),
         *(_short(Window(16), n, 16) for n in (32, 64, 128, 256)),
         *(_short_urpe(n, 16) for n in (32, 64, 128, 256)),
     ]
@@ -182,7 +211,7 @@ def _short(pattern: Pattern, n: int, batch: int) -> dict[str, Any]:
     builds = {
         "auto": partial(c.anyseq_operator, pattern, "auto"),
         "SDPA, mask": partial(c.masked_sdpa, pattern),
-        "block": partial(c.anyseq_operator, pattern, "block"),
+        "native": partial(c.anyseq_operator, pattern, "native"),
         "formula": partial(c.anyseq_operator, pattern, "reference"),
     }
     return {"what": repr(pattern), **_against_best(builds, n, batch)}

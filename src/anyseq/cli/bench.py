@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from anyseq.base import Progress, write_text
+from anyseq.base import Progress, whole, write_text
 from anyseq.bench import (
     bench_adaptive,
     bench_attention,
@@ -51,6 +51,7 @@ def bench(
     into: Path | None = None,
     out: Path | None = None,
     quick: bool = False,
+    beside: int | None = None,
 ) -> None:
     """Measure on this machine. Let nothing else run meanwhile.
 
@@ -77,14 +78,23 @@ def bench(
         bench-check unless given.
     quick
         methods only: a few functions, hardly any training, and equal errors for 2 tokens.
+    beside
+        attention only: how many busy processes the everyday shapes are measured beside, after the
+        quiet measurement. They are started and ended by the bench; 2 unless given, 0 for none.
     """
     _check_taken("--out", out is not None, what, _DRAWN)
     _check_taken("--quick", quick, what, _SHORTENED)
+    _check_taken("--beside", beside is not None, what, ("attention",))
     if into is not None:
         _replace_block(into, what, None)
     measure, text_of = _BENCHES[what]
     with progress_bar() as progress:
-        figures = bench_methods(progress, quick) if what == "methods" else measure(progress)
+        if what == "methods":
+            figures = bench_methods(progress, quick)
+        elif what == "attention" and beside is not None:
+            figures = bench_attention(progress, beside=whole("beside", beside))
+        else:
+            figures = measure(progress)
     if what in _DRAWN:
         _write(what, figures, out or Path(f"bench-{what}"))
     if json:

@@ -81,9 +81,8 @@ def _module(row: dict[str, Any]) -> tuple[str, str]:
 
 
 def attention_text(figures: dict[str, Any]) -> str:
-    return "\n\n".join(
-        [_training(figures), _forward_and_urpe(figures), _growth(figures), _short(figures)]
-    )
+    parts = (_training, _shapes, _forward_and_urpe, _growth, _short, _decoding)
+    return "\n\n".join(part(figures) for part in parts)
 
 
 def check_text(figures: dict[str, Any]) -> str:
@@ -132,7 +131,7 @@ def _training(figures: dict[str, Any]) -> str:
                 time(row["seconds"]),
                 f"{row['slower']:.1f} x",
                 f"{row['of_dense_rate']:.2f}",
-                f"{row['of_peak']:.2f}",
+                "" if row["of_dense_rate_cpu"] is None else f"{row['of_dense_rate_cpu']:.2f}",
                 {True: "yes", False: "NO", None: "own mask"}[row["matches"]],
             )
         )
@@ -141,7 +140,7 @@ def _training(figures: dict[str, Any]) -> str:
         "time",
         "to anyseq",
         "of dense",
-        "of peak",
+        "CPU",
         "formula",
     )
     return table(head, rows)
@@ -185,7 +184,7 @@ def _growth(figures: dict[str, Any]) -> str:
 
 
 def _short(figures: dict[str, Any]) -> str:
-    ways = ("auto", "SDPA, mask", "block", "formula")
+    ways = ("auto", "SDPA, mask", "native", "formula")
     rows = [
         (
             f"{_short_name(case['what'])}, {case['batch']} x {case['tokens']} tokens",
@@ -195,6 +194,63 @@ def _short(figures: dict[str, Any]) -> str:
         for case in figures["short"]
     ]
     return table(("short training step", *ways, "to best"), rows)
+
+
+def _shapes(figures: dict[str, Any]) -> str:
+    """Beside others: against its own quiet time, and against dense SDPA beside the same."""
+    rows, shape = [], None
+    for row in figures["shapes"]:
+        if row["shape"] != shape:
+            shape = row["shape"]
+            batch, heads, groups, tokens = shape
+            shared = f" on {groups}" if groups != heads else ""
+            dense = time(row["dense_seconds"])
+            name = f"{batch} x {heads}{shared} heads x {tokens:,}, dense SDPA"
+            rows.append((name, dense, "1.0 x", "", *_beside(row, "dense")))
+        rows.append(
+            (
+                f"  {_plain_name(row['pattern'])}",
+                time(row["seconds"]),
+                f"{row['faster']:.1f} x",
+                f"{row['worth']:.2f}",
+                *_beside(row, "ours"),
+            )
+        )
+    beside = f"beside {figures['shapes'][0]['beside']}" if figures["shapes"] else "beside"
+    return table(("training step", "quiet", "faster", "worth", beside, "slower"), rows)
+
+
+def _beside(row: dict[str, Any], whose: str) -> tuple[str, str]:
+    """Time, and how much slower than quiet."""
+    own = {
+        "ours": ("beside_seconds", "seconds"),
+        "dense": ("beside_dense_seconds", "dense_seconds"),
+    }
+    crowded, quiet = (row[name] for name in own[whose])
+    return ("", "") if crowded is None else (time(crowded), f"{crowded / quiet:.1f} x")
+
+
+def _decoding(figures: dict[str, Any]) -> str:
+    rows = [
+        (
+            f"{_plain_name(row['pattern'])}, sees {row['visible']:,}",
+            time(row["seconds"]["anyseq"]),
+            time(row["seconds"]["SDPA"]),
+            f"{row['seconds']['anyseq'] / row['seconds']['SDPA']:.2f} x",
+        )
+        for row in figures["decoding"]
+    ]
+    keys = figures["decoding"][0]["keys"]
+    return table((f"one token after {keys:,}", "anyseq", "SDPA on these", "ratio"), rows)
+
+
+def _plain_name(pattern: str) -> str:
+    """Window(4) & Causal, for an intersection too."""
+    if not pattern.startswith("Intersection"):
+        return _short_name(pattern)
+    parts = pattern.removeprefix("Intersection(parts=(").removesuffix("))").split("), ")
+    names = [part if part.endswith(")") else f"{part})" for part in parts]
+    return " & ".join(_short_name(name).removesuffix("()") for name in names)
 
 
 def _short_name(pattern: str) -> str:

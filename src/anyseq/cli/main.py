@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 from textwrap import fill
 
+import torch
 from cyclopts import App, CycloptsError
 
 import anyseq
@@ -17,13 +18,14 @@ from anyseq.cli.plan import plan
 from anyseq.cli.reproduce import reproduce
 from anyseq.cli.show import show
 from anyseq.errors import AnyseqError, CannotApproximate
+from anyseq.ops import native_text
 
 _LONGEST = 1200
 
 app = App(
     name="anyseq",
     help="What can a Transformer express? Run it and see.",
-    version=anyseq.__version__,
+    version=lambda: _version(),
     suppress_keyboard_interrupt=False,
 )
 app.command(demo)
@@ -46,6 +48,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.stderr.write(f"anyseq: {str(stopped) or 'stopped'}\n")
         sys.exit(130)
     sys.exit(0)
+
+
+def _version() -> str:
+    """This package, torch, and whether attention has its native kernel."""
+    return f"{anyseq.__version__}\ntorch {torch.__version__}\nnative kernel: {native_text()}"
 
 
 def _lines(problem: Exception) -> str:

@@ -2,34 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
 from torch import nn
-from torch.nn.functional import linear, pad
+from torch.nn.functional import linear
 
 from anyseq.base import at_least_one, finite
 from anyseq.errors import InvalidArgument
 from anyseq.nn.attention_position import AttentionPosition, attention_position
 from anyseq.nn.cache import LayerCache
-from anyseq.nn.products import plain_weights
 from anyseq.nn.sinks import BesideSink
-from anyseq.ops import (
-    Call,
-    HeadWeights,
-    any_learns,
-    attend,
-    attention,
-    attention_layer,
-    check_key_mask,
-    check_term,
-    chosen,
-    prepare,
-    who,
-)
+from anyseq.ops import Call, attend, attention, check_key_mask, check_term, prepare, who
 from anyseq.patterns import PatternLike
 from anyseq.positions import NoPosition, Place, Position, Toeplitz
 from anyseq.probability import ProbMap, Softmax, resolve_prob_map
+
+
+class HeadWeights(NamedTuple):
+    """q, k, v: (heads · size, dim); q_bias: (heads · size,); o: (dim, heads · size)."""
+
+    q: torch.Tensor
+    q_bias: torch.Tensor | None
+    k: torch.Tensor
+    v: torch.Tensor
+    o: torch.Tensor
 
 
 def multi_head(
@@ -146,44 +143,17 @@ class Attention(nn.Module):
                 f"x of shape {tuple(x.shape)}: expected (batch, tokens, dim) with dim={self.dim}"
             )
         first, position = 0 if cache is None else cache.length, self.position
-        weights = (
-            plain_weights(self._modules, x, self.heads * self.head_dim)
-            if self.kv_heads == self.heads
-            else None
-        )
-        learns = torch.is_grad_enabled() and any_learns(x, *(weights or ())[:4])
-        may_be_one_step = (
-            (learns or gain is not None)
-            and self.backend in ("auto", "short")
-            and cache is None
-            and self.sink is None
-            and not (position.turns or position.opens or position.reads)
-        )
-        whole = weights if may_be_one_step else None
-        if whole is not None:
-            # nobody asks for their numbers, only for what they would be like
-            q = x.new_empty(()).expand(x.shape[0], self.heads, x.shape[1], self.head_dim)
-            q = k = v = values = q.requires_grad_() if learns else q
-        else:
-            q, k, v = self._projected(x, weights)
-            if position.turns:
-                q, k = position.turn(q, first), position.turn(k, first)
-            if cache is not None:
-                k, v = cache.append(k, v)
-            values = position.open_values(v) if position.opens else v
-        call = self._call(q, k, values, key_mask, bias, gain, first)
-        backend = chosen(call, self.backend)
-        if whole is not None:
-            if backend == "short":
-                return attention_layer(x, whole, call)
-            q, k, v = self._projected(x, whole)
-            call = call._replace(q=q, k=k, v=v)
-        mixed, lse = attend(call, backend)
+        q = _split(self.q_proj(x), self.heads)
+        k, v = (_split(part(x), self.kv_heads) for part in (self.k_proj, self.v_proj))
+        q, k = position.turn(q, first), position.turn(k, first)
+        if cache is not None:
+            k, v = cache.append(k, v)
+        call = self._call(q, k, position.open_values(v), key_mask, bias, gain, first)
+        mixed, lse = attend(call, self.backend)
         if call.return_lse and self.sink is not None and lse is not None:
             # the sum that softmax divides by becomes e^lse + e^sink
             mixed = mixed * torch.sigmoid(lse - self.sink[:, None])[..., None]
-        if position.opens:
-            mixed = position.close_values(mixed, v.shape[3], first)
+        mixed = position.close_values(mixed, v.shape[3], first)
         out: torch.Tensor = self.o_proj(_join(mixed))
         return out
 
@@ -211,8 +181,10 @@ class Attention(nn.Module):
             v,
             *who(self.pattern, full, first, q.device),
             key_mask=None if key_mask is None else check_key_mask(key_mask, k),
+            document_ids=None,
             bias=None if bias is None else check_term("bias", bias, full, q, first),
             gain=None if gain is None else check_term("gain", gain, full, q, first),
+            softcap=None,
             score_mod=None,
             weight_mod=None,
             prob_map=self.prob_map
@@ -224,20 +196,6 @@ class Attention(nn.Module):
             q_offset=first,
             return_lse=self.sink is not None and softmax,
         )
-
-    def _projected(self, x: torch.Tensor, weights: HeadWeights | None) -> Sequence[torch.Tensor]:
-        """Queries, keys and values, (batch, heads, tokens, size) each."""
-        if weights is None:
-            return (
-                _split(self.q_proj(x), self.heads),
-                _split(self.k_proj(x), self.kv_heads),
-                _split(self.v_proj(x), self.kv_heads),
-            )
-        own = weights.q_bias
-        bias = None if own is None else pad(own, (0, 2 * len(own)))
-        packed = linear(x, torch.cat((weights.q, weights.k, weights.v)), bias)
-        packed = packed.view(*x.shape[:2], 3, self.heads, self.head_dim)
-        return packed.permute(2, 0, 3, 1, 4).unbind(0)
 
 
 def check_dropout(dropout: object) -> float:

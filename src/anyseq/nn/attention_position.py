@@ -5,9 +5,7 @@ Learned tables are made for so many tokens; a shorter sequence uses the middle o
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, TypeVar
 
 import torch
 from torch import nn
@@ -27,14 +25,6 @@ from anyseq.positions import (
     Toeplitz,
 )
 
-_Bias = TypeVar("_Bias", bound=Callable[..., Any])
-
-
-def by_offset(bias: _Bias) -> _Bias:
-    """Marks a `bias` that depends on where queries are, and not on what they hold."""
-    bias.by_offset = True  # type: ignore[attr-defined]
-    return bias
-
 
 class AttentionPosition(nn.Module):
     """What a position does in one attention layer; this base does nothing.
@@ -42,31 +32,10 @@ class AttentionPosition(nn.Module):
     Queries have the positions first, first + 1, ..., keys 0, 1, ..., keys - 1.
     """
 
-    # Small layers spend their time on calls, so they ask first whether there is anything to do.
-
-    @property
-    def turns(self) -> bool:
-        """Whether it has anything to do with queries and keys."""
-        return not _is_method(self.turn, AttentionPosition.turn)
-
-    @property
-    def opens(self) -> bool:
-        """Whether it has anything to do with values."""
-        return not (
-            _is_method(self.open_values, AttentionPosition.open_values)
-            and _is_method(self.close_values, AttentionPosition.close_values)
-        )
-
-    @property
-    def reads(self) -> bool:
-        """Whether its bias depends on what queries hold, which must be there then."""
-        return not getattr(self.bias, "by_offset", False)
-
     def turn(self, x: torch.Tensor, first: int) -> torch.Tensor:
         """Queries or keys (batch, heads, n, size) as they enter the scores."""
         return x
 
-    @by_offset
     def bias(
         self, q: torch.Tensor, scale: float, keys: int, first: int
     ) -> torch.Tensor | Toeplitz | None:
@@ -84,11 +53,6 @@ class AttentionPosition(nn.Module):
     def close_values(self, mixed: torch.Tensor, size: int, first: int) -> torch.Tensor:
         """The output (batch, heads, n, size), from what the operator made of `open_values`."""
         return mixed
-
-
-def _is_method(bound: Any, method: Any) -> bool:
-    """Whether nobody has put another in its place."""
-    return getattr(bound, "__func__", None) is method
 
 
 class Gain(nn.Module):
@@ -152,7 +116,6 @@ class _ALiBi(AttentionPosition):
         super().__init__()
         self.position, self.slopes = position, position.slopes(heads)
 
-    @by_offset
     def bias(self, q: torch.Tensor, scale: float, keys: int, first: int) -> Toeplitz:
         distance = self.position.label(_offsets(q, keys, first)).to(q.dtype)
         return Toeplitz(-q.new_tensor(self.slopes)[:, None] * distance)
@@ -163,7 +126,6 @@ class _T5Bias(AttentionPosition):
         super().__init__()
         self.position, self.table = position, nn.Parameter(table)
 
-    @by_offset
     def bias(self, q: torch.Tensor, scale: float, keys: int, first: int) -> Toeplitz:
         return Toeplitz(self.table[:, self.position.label(_offsets(q, keys, first))])
 
@@ -173,7 +135,6 @@ class _RelativeBias(AttentionPosition):
         super().__init__()
         self.table = nn.Parameter(table)
 
-    @by_offset
     def bias(self, q: torch.Tensor, scale: float, keys: int, first: int) -> Toeplitz:
         return Toeplitz(self.table)
 
@@ -214,18 +175,6 @@ class _WithGain(AttentionPosition):
     def __init__(self, base: AttentionPosition, gain: Gain) -> None:
         super().__init__()
         self.base, self.own_gain = base, gain
-
-    @property
-    def turns(self) -> bool:
-        return self.base.turns
-
-    @property
-    def opens(self) -> bool:
-        return self.base.opens
-
-    @property
-    def reads(self) -> bool:
-        return self.base.reads
 
     def turn(self, x: torch.Tensor, first: int) -> torch.Tensor:
         return self.base.turn(x, first)

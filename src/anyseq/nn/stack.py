@@ -12,13 +12,12 @@ from torch.nn.functional import pad
 
 from anyseq.design import Design
 from anyseq.errors import InvalidArgument
-from anyseq.nn.attention import Attention, multi_head
+from anyseq.nn.attention import Attention, HeadWeights, multi_head
 from anyseq.nn.attention_position import inside_attention
 from anyseq.nn.block import Block
 from anyseq.nn.feedforward import FeedForward, feed_forward
 from anyseq.nn.input_position import SinusoidalInput
 from anyseq.nn.layers import FEEDFORWARD, Layers, StackShape, inside_name, join
-from anyseq.ops import HeadWeights
 from anyseq.positions import URPE, NoPosition, Position, Sinusoidal, Toeplitz
 
 # Views of this many layers are made at a time: enough to hide the cost of making them.

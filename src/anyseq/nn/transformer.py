@@ -25,8 +25,6 @@ from anyseq.nn.feedforward import FeedForward
 from anyseq.nn.generate import generate
 from anyseq.nn.input_position import INIT_STD, input_position
 from anyseq.nn.mixers import AverageMixer, BilinearProjection, Mixer, SeparableConv
-from anyseq.ops import shared_by_layers
-from anyseq.patterns import Causal, Full
 
 MIXERS = ("attention", "bilinear", "conv", "average")
 
@@ -77,11 +75,6 @@ class Transformer(nn.Module):
                 f"depth={depth}, but the design has depth={design.depth}; expected equal ones"
             )
         self.design, self.dim, self.causal, self.vocab = design, dim, causal, vocab
-        self._dense = (
-            backend in ("auto", "short")
-            and not dropout
-            and all(isinstance(pattern, Full | Causal) for pattern in design.cycle)
-        )
         positions = design.size
         hidden = 4 * dim if hidden is None else at_least_one("hidden", hidden)
 
@@ -163,9 +156,8 @@ class Transformer(nn.Module):
                 key_mask = torch.cat([key_mask.new_ones(len(x), 1), key_mask], dim=1)
         if self.position is not None:
             x = self.position(x, first)
-        calls = (*x.shape[:2], first, self._dense)
-        gain = None if self.gain is None else shared_by_layers(self.gain(), *calls)
-        bias = None if self.bias is None else shared_by_layers(self.bias(x, first), *calls)
+        gain = None if self.gain is None else self.gain()
+        bias = None if self.bias is None else self.bias(x, first)
         terms = {"gain": gain} if bias is None else {"bias": bias, "gain": gain}
         for layer, block in enumerate(self.blocks):
             told = terms if isinstance(block.mixer, Attention) else {}

@@ -6,13 +6,19 @@ from typing import Any, Literal, overload
 
 import torch
 
-from anyseq.base import one_of
 from anyseq.errors import InvalidArgument
-from anyseq.ops import reference
 from anyseq.ops.call import Call, ScoreMod
 from anyseq.ops.checks import check_result, checked
-from anyseq.ops.choose import BACKENDS, AttentionPlan, choose, refusals
-from anyseq.ops.tiles import covered_scores, keep
+from anyseq.ops.choose import (
+    BACKENDS,
+    AttentionPlan,
+    backend_named,
+    choose,
+    covered_scores,
+    refusals,
+)
+from anyseq.ops.one_query import narrowed
+from anyseq.ops.operator import keep
 from anyseq.patterns import Pattern, PatternLike, resolve
 from anyseq.positions import Toeplitz
 from anyseq.probability import ProbMap
@@ -26,8 +32,10 @@ def attention(
     *,
     pattern: PatternLike = None,
     key_mask: torch.Tensor | None = None,
+    document_ids: torch.Tensor | None = None,
     bias: torch.Tensor | Toeplitz | None = None,
     gain: torch.Tensor | Toeplitz | None = None,
+    softcap: float | None = None,
     score_mod: ScoreMod | None = None,
     weight_mod: ScoreMod | None = None,
     prob_map: str | ProbMap = "softmax",
@@ -49,8 +57,10 @@ def attention(
     *,
     pattern: PatternLike = None,
     key_mask: torch.Tensor | None = None,
+    document_ids: torch.Tensor | None = None,
     bias: torch.Tensor | Toeplitz | None = None,
     gain: torch.Tensor | Toeplitz | None = None,
+    softcap: float | None = None,
     score_mod: ScoreMod | None = None,
     weight_mod: ScoreMod | None = None,
     prob_map: str | ProbMap = "softmax",
@@ -71,8 +81,10 @@ def attention(
     *,
     pattern: PatternLike = None,
     key_mask: torch.Tensor | None = None,
+    document_ids: torch.Tensor | None = None,
     bias: torch.Tensor | Toeplitz | None = None,
     gain: torch.Tensor | Toeplitz | None = None,
+    softcap: float | None = None,
     score_mod: ScoreMod | None = None,
     weight_mod: ScoreMod | None = None,
     prob_map: str | ProbMap = "softmax",
@@ -84,7 +96,7 @@ def attention(
     backend: str = "auto",
     return_lse: bool = False,
 ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
-    """out = [ρ(q k^T scale + bias, -∞ where masked) ∘ gain] v.
+    """out = [ρ(softcap(q k^T scale + bias), -∞ where masked) ∘ gain] v.
 
     q (B, H, N, D), k (B, H, M, D), v (B, H, M, E) -> out (B, H, N, E); with `return_lse` also the
     log-sum-exp of the masked scores, (B, H, N). True = may attend. A row that sees nothing gives
@@ -93,21 +105,24 @@ def attention(
     pattern: a Pattern, a mask_mod(b, h, i, j), a bool tensor (N, M) with heads and batch before it
         if they differ, or a BlockMask.
     key_mask: (B, M) bool, and-ed with the pattern: False for keys that are padding.
+    document_ids: (B, M) integers: a token sees tokens of its own document only. Query i is the
+        token q_offset + i.
     bias, gain: added before, multiplied after the probability map; a tensor that broadcasts to
         (B, H, N, M), or a Toeplitz.
-    score_mod, weight_mod: callables applied after bias, after gain.
+    softcap: scores s become softcap·tanh(s / softcap), after the bias.
+    score_mod, weight_mod: callables applied after bias and softcap, after gain.
     scale: 1/sqrt(D) unless given.
     is_causal: key j <= q_offset + row, and-ed with the pattern.
     enable_gqa: k and v may have fewer heads, a divisor of H.
     q_offset: the position of the first query, when the keys before it come from a cache.
-    backend: "auto", "reference" (the formula), "short" (the same in one step of autograd),
-        "block" (the tiles of a sparse pattern), "tiled" (rows of tiles, for gain and bias),
-        "sdpa" or "flex" (torch's); see `attention_plan`.
+    backend: "auto", "reference" (the formula), "native" (the tiles of a pattern, by the kernel in
+        C++), "tiles" (the same in torch's operators), "sdpa" or "flex" (torch's); see
+        `attention_plan`.
     """
     call = checked(
         q, k, v,
-        pattern=pattern, key_mask=key_mask, bias=bias, gain=gain,
-        score_mod=score_mod, weight_mod=weight_mod, prob_map=prob_map, scale=scale,
+        pattern=pattern, key_mask=key_mask, document_ids=document_ids, bias=bias, gain=gain,
+        softcap=softcap, score_mod=score_mod, weight_mod=weight_mod, prob_map=prob_map, scale=scale,
         is_causal=is_causal, enable_gqa=enable_gqa, dropout_p=dropout_p, q_offset=q_offset,
         return_lse=return_lse,
     )  # fmt: skip
@@ -119,16 +134,16 @@ def attention(
 def attend(call: Call, backend: str = "auto") -> tuple[torch.Tensor, torch.Tensor | None]:
     """(out, lse if it is asked for) of a call whose arguments fit together. Modules put it together
     themselves, and nobody looks for NaN: those who train look at the loss."""
-    taken = BACKENDS[chosen(call, backend)]
+    call = narrowed(call)
+    taken = BACKENDS[_chosen(call, backend)]
     if call.scores == 0:  # tiles of nothing have no geometry; the formula needs none
-        taken = reference
-    found: tuple[torch.Tensor, torch.Tensor | None] = taken.attention(call)
-    return found
+        taken = BACKENDS["reference"]
+    return taken.attention(call)
 
 
-def chosen(call: Call, backend: str) -> str:
+def _chosen(call: Call, backend: str) -> str:
     """The backend of that name, or the one "auto" takes; an error if it cannot do the call."""
-    name = one_of("backend", backend, ("auto", *BACKENDS))
+    name = backend_named(backend)
     if name == "auto":
         name, _ = choose(call)
     elif (reason := BACKENDS[name].refusal(call)) is not None:
@@ -139,7 +154,7 @@ def chosen(call: Call, backend: str) -> str:
 def prepare(pattern: PatternLike, backend: str) -> None:
     """Check what a module will hand to `attention`, and make the pattern known, so that a graph
     compiled later can name it."""
-    one_of("backend", backend, ("auto", *BACKENDS))
+    backend_named(backend)
     if isinstance(pattern, Pattern):
         keep(pattern)
     elif pattern is not None:
@@ -153,8 +168,8 @@ def attention_plan(
     **arguments: Any,
 ) -> AttentionPlan:
     """What `attention` does with the same arguments, and why; nothing is computed."""
-    asked = one_of("backend", arguments.pop("backend", "auto"), ("auto", *BACKENDS))
-    call = checked(q, k, v, **arguments)
+    asked = backend_named(arguments.pop("backend", "auto"))
+    call = narrowed(checked(q, k, v, **arguments))
     backend, reason = choose(call) if asked == "auto" else (asked, "asked for")
-    scores = covered_scores(call)[0] if backend == "block" else call.scores
+    scores = covered_scores(call) if backend in ("native", "tiles") else call.scores
     return AttentionPlan(backend, reason, scores, call.scores, refusals(call))

@@ -32,7 +32,7 @@ class Call(NamedTuple):
     """q (B, H, N, D), k (B, G, M, D), v (B, G, M, E), G a divisor of H, and what acts on scores.
 
     Who may look at whom: pattern; mask, bool with four axes of full size or 1; mask_mod, somebody's
-    function. Tensors as bias and gain have four such axes, too.
+    function; key_mask, document_ids: (B, M). Tensors as bias and gain have four such axes, too.
     """
 
     q: torch.Tensor
@@ -42,8 +42,10 @@ class Call(NamedTuple):
     mask: torch.Tensor | None
     mask_mod: MaskMod | None
     key_mask: torch.Tensor | None
+    document_ids: torch.Tensor | None
     bias: Term | None
     gain: Term | None
+    softcap: float | None
     score_mod: ScoreMod | None
     weight_mod: ScoreMod | None
     prob_map: ProbMap
@@ -88,6 +90,9 @@ class Call(NamedTuple):
         said = [] if self.mask is None else [self.mask]
         if self.key_mask is not None:
             said.append(self.key_mask[:, None, None, :])
+        if (ids := self.document_ids) is not None:
+            own = ids[:, self.q_offset : self.q_offset + self.q.shape[2]]
+            said.append(own[:, None, :, None] == ids[:, None, None, :])
         pattern = None if isinstance(self.pattern, Full) else self.pattern
         if pattern is not None or self.mask_mod is not None or self.is_causal:
             b, h, i, j = self.indices()
@@ -98,6 +103,12 @@ class Call(NamedTuple):
             if self.is_causal:
                 said.append(j <= i)
         return reduce(torch.logical_and, said) if said else None
+
+    @property
+    def masked_apart(self) -> bool:
+        """Whether more than a pattern says who may look at whom."""
+        given = (self.mask, self.mask_mod, self.key_mask, self.document_ids)
+        return any(one is not None for one in given)
 
     def dense(self, term: Term) -> torch.Tensor:
         """A bias or gain as a tensor that broadcasts to (B, H, N, M)."""

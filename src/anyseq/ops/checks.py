@@ -6,7 +6,7 @@ from math import isnan
 
 import torch
 
-from anyseq.base import finite, whole
+from anyseq.base import finite, positive, whole
 from anyseq.errors import InvalidArgument
 from anyseq.ops.call import Call, ScoreMod, Term, may_look
 from anyseq.patterns import FromMask, MaskMod, Pattern, PatternLike, resolve
@@ -21,8 +21,10 @@ def checked(
     *,
     pattern: PatternLike = None,
     key_mask: torch.Tensor | None = None,
+    document_ids: torch.Tensor | None = None,
     bias: Term | None = None,
     gain: Term | None = None,
+    softcap: float | None = None,
     score_mod: ScoreMod | None = None,
     weight_mod: ScoreMod | None = None,
     prob_map: str | ProbMap = "softmax",
@@ -57,8 +59,10 @@ def checked(
         mask=mask,
         mask_mod=mask_mod,
         key_mask=None if key_mask is None else check_key_mask(key_mask, k),
+        document_ids=None if document_ids is None else _documents(document_ids, full, q_offset, k),
         bias=None if bias is None else check_term("bias", bias, full, q, q_offset),
         gain=None if gain is None else check_term("gain", gain, full, q, q_offset),
+        softcap=None if softcap is None else positive("softcap", softcap),
         score_mod=score_mod,
         weight_mod=weight_mod,
         prob_map=resolve_prob_map(prob_map),
@@ -231,6 +235,27 @@ def check_key_mask(key_mask: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
         )
     _check_device("key_mask", key_mask, k.device)
     return key_mask
+
+
+def _documents(
+    ids: torch.Tensor, full: tuple[int, int, int, int], q_offset: int, k: torch.Tensor
+) -> torch.Tensor:
+    expected = (k.shape[0], k.shape[2])
+    if not isinstance(ids, torch.Tensor) or ids.dtype.is_floating_point or ids.is_complex():
+        what = ids.dtype if isinstance(ids, torch.Tensor) else type(ids).__name__
+        raise InvalidArgument(f"document_ids: {what}, expected a tensor of integers")
+    if ids.shape != expected:
+        raise InvalidArgument(
+            f"document_ids of shape {tuple(ids.shape)}: expected (B, M) = {expected}, the document "
+            "of every key"
+        )
+    if q_offset + full[2] > full[3]:
+        raise InvalidArgument(
+            f"document_ids: queries {q_offset} to {q_offset + full[2] - 1} are tokens beyond the "
+            f"{full[3]} keys, and have no document; expected q_offset + N <= M"
+        )
+    _check_device("document_ids", ids, k.device)
+    return ids.long()
 
 
 def check_term(

@@ -1,45 +1,79 @@
 """Which backend `auto` takes, and why.
 
-The costs are measured by `anyseq bench attention`, forward and backward, and told in nanoseconds a
-score (one head, D = 64). Only their ratios matter.
+The costs are those of a training step, in nanoseconds, with heads of size 64 on two cores, by
+`anyseq bench attention`. Only their ratios matter.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import warnings
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import NamedTuple
 
 import torch
 
-from anyseq.ops import block, flex, reference, sdpa, short, tiled
-from anyseq.ops.call import Call, Term
-from anyseq.ops.own_steps import any_learns
-from anyseq.ops.tiles import covered_scores
+from anyseq.base import one_of
+from anyseq.ops import flex, in_tiles, reference, sdpa
+from anyseq.ops.call import Call
+from anyseq.ops.job import tiling
+from anyseq.ops.layout import Sizes
+from anyseq.ops.native import table_of
+from anyseq.ops.operator import combined, key_of
 from anyseq.patterns import Causal, Full
 from anyseq.positions import Toeplitz
 
-BACKENDS: Mapping[str, Any] = MappingProxyType(
+
+class Backend(NamedTuple):
+    """refusal: why it cannot do a call, or None. attention: (out, lse or None) of a call."""
+
+    refusal: Callable[[Call], str | None]
+    attention: Callable[[Call], tuple[torch.Tensor, torch.Tensor | None]]
+
+
+BACKENDS: Mapping[str, Backend] = MappingProxyType(
     {
-        "reference": reference,
-        "short": short,
-        "block": block,
-        "tiled": tiled,
-        "sdpa": sdpa,
-        "flex": flex,
+        "reference": Backend(reference.refusal, reference.attention),
+        "native": Backend(in_tiles.native_refusal, in_tiles.native_attention),
+        "tiles": Backend(in_tiles.tiles_refusal, in_tiles.tiles_attention),
+        "sdpa": Backend(sdpa.refusal, sdpa.attention),
+        "flex": Backend(flex.refusal, flex.attention),
     }
 )
 
-_SDPA_MASKED, _TILES = 5.5, 6.5
-_TILES_RUN = 300_000.0  # ns for a run of tiles of one head, however small
-_FEW = 1 << 16  # scores of a head: too few for tiles
+_OLD = {"block": "tiles", "tiled": "tiles", "short": "auto"}
+
+
+class _Cost(NamedTuple):
+    """Of a call, however small; of each head of each batch row; of each score."""
+
+    call: float
+    head: float
+    score: float
+
+    def of(self, call: Call, scores: int) -> float:
+        return self.call + self.head * call.q.shape[0] * call.q.shape[1] + self.score * scores
+
+
+_SDPA = _Cost(150e3, 3e3, 6.5)
+_SDPA_LEARNED_BIAS = _Cost(400e3, 3e3, 9.5)  # which torch computes by operators
+_FORMULA = _Cost(350e3, 3e3, 11.0)
+_NATIVE = _Cost(350e3, 6e3, 6.6)
+_TILES = _Cost(700e3, 300e3, 9.0)
 _KEPT = 1 << 24  # scores of the formula that may be kept for the backward pass
-_STEP = 1 << 15  # scores from which on "short" is quicker than torch's kernels in training
-_STEP_MOST = 1 << 18  # scores of a head up to which it is, where torch's kernels would not do
-_STEP_KEPT = 1 << 22  # and of all heads: 16 MB in float32
-_STEP_KEYS = 16  # and keys
-_STEP_QUERIES = 16  # from which on it is quicker than operators without a backward pass
+
+
+def backend_named(name: object) -> str:
+    """The name, if it is one; an old one is told of, and becomes what took its place."""
+    if isinstance(name, str) and name in _OLD:
+        warnings.warn(
+            f"backend={name!r} is now {_OLD[name]!r}, and will be an error in anyseq 0.2",
+            DeprecationWarning,
+            stacklevel=3,
+        )
+        return _OLD[name]
+    return one_of("backend", name, ("auto", *BACKENDS))
 
 
 @dataclass(frozen=True)
@@ -79,77 +113,55 @@ def choose(call: Call) -> tuple[str, str]:
     if not call.plain_softmax:
         if call.scores <= _KEPT:
             return "reference", "a hook or another map than softmax: the formula"
-        return "tiled", "a hook or another map than softmax: the formula, some rows at a time"
-    only_tiles = call.gain is not None or call.return_lse
-    if call.q.shape[2] * call.k.shape[2] <= _FEW:
-        if short.refusal(call) is None and _pays_in_one_step(call):
-            return "short", "short, for training or with a gain: all in one step"
-        if only_tiles and call.scores <= _KEPT:
-            return "reference", "short, with a gain or the log-sum-exp: the formula"
-        if not only_tiles:
-            return "sdpa", "short: dense is as quick"
+        return "tiles", "a hook or another map than softmax: the formula, some rows at a time"
+    dense = "reference" if sdpa.refusal(call) else "sdpa"
+    if (reason := in_tiles.operator_refusal()) is not None:
+        return dense, reason
     if call.q.device.type != "cpu" and flex.refusal(call) is None and _masked_or_gained(call):
         return "flex", "a pattern or a gain on an accelerator"
-    dense = "tiled" if only_tiles else "sdpa"
-    if (
-        call.mask is not None
-        or call.mask_mod is not None
-        or isinstance(call.pattern, Full | Causal | None)
-    ):
-        if (
-            short.refusal(call) is None
-            and call.q.shape[2] * call.k.shape[2] <= _STEP_MOST
-            and call.scores <= _STEP_KEPT
-            and _beyond_torch(call)
-        ):
-            return "short", "dense, with a gain or a learned bias, and not long: all in one step"
-        return dense, "a dense mask, or none" + ", with a gain or the log-sum-exp" * only_tiles
-    assert call.pattern is not None
-    if not call.pattern.lasting:
+    tiled, cost = "native", _NATIVE
+    if in_tiles.native_refusal(call) is not None:
+        tiled, cost = "tiles", _TILES
+    simple = isinstance(call.pattern, Full | Causal | None)
+    if torch.compiler.is_compiling():  # the graph is to serve many lengths
+        if simple and dense == "sdpa":
+            return dense, "a dense mask, or none"
+        return tiled, "a pattern or a gain in a compiled graph"
+    if dense == "sdpa" and simple and not call.masked_apart and call.bias is None:
+        return dense, "nothing is masked, or the future: torch's own kernel"
+    if call.pattern is not None and not call.pattern.lasting and dense == "sdpa":
         return dense, "a function, whose blocks may be others at every call"
-    if torch.compiler.is_compiling():
-        return "block", "a pattern in a compiled graph, which is to serve many lengths"
-    scores, runs = covered_scores(call)
-    sparse_time = scores * _TILES + runs * _TILES_RUN
-    dense_time = call.scores * (_TILES if only_tiles else _SDPA_MASKED)
-    times = f"about {sparse_time / 1e6:.3g} ms in tiles, {dense_time / 1e6:.3g} ms dense"
-    return ("block" if sparse_time < dense_time else dense), times
+    dense_time = _dense_time(call, dense)
+    if dense_time < cost.of(call, 0):
+        return dense, "short: dense is as quick"
+    tiled_time = cost.of(call, covered_scores(call))
+    times = f"about {tiled_time / 1e6:.3g} ms in tiles, {dense_time / 1e6:.3g} ms dense"
+    return (tiled if tiled_time < dense_time else dense), times
 
 
-def shared_by_layers(table: Toeplitz, batch: int, queries: int, first: int, dense: bool) -> Term:
-    """A table for several calls with these queries and all keys up to them: dense, once, if they
-    are so short that "auto" would make it dense in each of them.
-
-    dense: whether all of them are calls, with dense masks and without dropout, that may take
-    "short"."""
-    keys = first + queries
-    if torch.compiler.is_compiling():
-        return table
-    scores = queries * keys
-    in_steps = scores <= _STEP_MOST and batch * len(table.coefficients) * scores <= _STEP_KEPT
-    if scores > _FEW and not (dense and in_steps):
-        return table
-    return table.dense(queries, keys, first)[None]
-
-
-def _pays_in_one_step(call: Call) -> bool:
-    """Torch's kernels are quicker without a backward pass, or with few scores."""
-    if _beyond_torch(call):
-        return True
-    learns = torch.is_grad_enabled() and any_learns(call.q, call.k, call.v)
-    return learns and call.scores >= _STEP and call.k.shape[2] >= _STEP_KEYS
+def covered_scores(call: Call) -> int:
+    """Scores in the tiles of the pattern, over all batch rows and heads."""
+    queries, keys = call.q.shape[2], call.k.shape[2]
+    sizes = Sizes(queries, keys, call.q_offset)
+    pattern = combined("" if call.pattern is None else key_of(call.pattern), call.is_causal)
+    if pattern in (Full(), Causal()):  # nothing to look for, however long it is
+        share = 2 if pattern == Causal() and queries == keys else 1
+        return call.scores // share
+    native = in_tiles.native_refusal(call) is None
+    areas = [
+        table_of(part, sizes).area if native else tiling(part, sizes).area
+        for part in pattern.heads()
+    ]
+    return call.q.shape[0] * sum(areas[h % len(areas)] for h in range(call.q.shape[1]))
 
 
-def _beyond_torch(call: Call) -> bool:
-    """Torch's kernels have no gain, and no learned bias: there "short" is quicker than operators,
-    unless a few queries, which nobody differentiates, ask for keys that are more with every
-    call."""
-    bias, gain = (
-        term.coefficients if isinstance(term, Toeplitz) else term for term in (call.bias, call.gain)
-    )
-    if torch.is_grad_enabled() and any_learns(call.q, call.k, call.v, bias, gain):
-        return gain is not None or any_learns(bias)
-    return gain is not None and call.q.shape[2] >= _STEP_QUERIES
+def _dense_time(call: Call, dense: str) -> float:
+    """Of torch's kernel, or of the formula, which keeps all scores."""
+    if dense == "reference":
+        return _FORMULA.of(call, call.scores) if call.scores <= _KEPT else float("inf")
+    bias = call.bias.coefficients if isinstance(call.bias, Toeplitz) else call.bias
+    learned = bias is not None and bias.requires_grad and torch.is_grad_enabled()
+    return (_SDPA_LEARNED_BIAS if learned else _SDPA).of(call, call.scores)
 
 
 def _masked_or_gained(call: Call) -> bool:

@@ -110,8 +110,12 @@ def _block_mask(call: Call) -> Any:
     from torch.nn.attention.flex_attention import create_block_mask
 
     queries, keys = call.q.shape[2], call.k.shape[2]
-    apart = call.mask is None and call.mask_mod is None and call.key_mask is None
-    if call.pattern is not None and apart and call.q_offset == 0 and queries == keys:
+    if (
+        call.pattern is not None
+        and not call.masked_apart
+        and call.q_offset == 0
+        and queries == keys
+    ):
         pattern = call.pattern & Causal() if call.is_causal else call.pattern
         return pattern.block_mask(keys, heads=call.q.shape[1]).to(call.q.device)
     allowed = call.allowed()
@@ -124,10 +128,11 @@ def _block_mask(call: Call) -> Any:
 
 
 def _score_mod(call: Call) -> ScoreMod | None:
-    """The bias, then the caller's hook; a hook is told positions, FlexAttention counts rows."""
+    """The bias, the softcap, then the caller's hook, which is told positions; FlexAttention counts
+    rows."""
     bias = None if call.bias is None else _entry(call.bias, call)
-    hook, q_offset = call.score_mod, call.q_offset
-    if bias is None and hook is None:
+    hook, q_offset, cap = call.score_mod, call.q_offset, call.softcap
+    if bias is None and hook is None and cap is None:
         return None
 
     def score_mod(
@@ -135,6 +140,8 @@ def _score_mod(call: Call) -> ScoreMod | None:
     ) -> torch.Tensor:
         if bias is not None:
             score = score + bias(b, h, i, j)
+        if cap is not None:
+            score = cap * torch.tanh(score / cap)
         return score if hook is None else hook(score, b, h, i + q_offset, j)
 
     return score_mod

@@ -1,6 +1,7 @@
 """The formula, slow and obvious. Every other backend is tested against this one in float64.
 
-out_i = Σ_j [ ρ(q_i·k_j scale + B_ij, -∞ where the mask says no) C_ij ] v_j
+out_i = Σ_j [ ρ(softcap(q_i·k_j scale + B_ij), -∞ where the mask says no) C_ij ] v_j,
+with softcap(s) = c tanh(s / c) if it is asked for
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ def attention(call: Call) -> tuple[torch.Tensor, torch.Tensor | None]:
     scores = (call.q * call.scale) @ k.transpose(-1, -2)
     if call.bias is not None:
         scores = scores + call.dense(call.bias)
+    if call.softcap is not None:
+        scores = call.softcap * torch.tanh(scores / call.softcap)
     if call.score_mod is not None:
         scores = call.score_mod(scores, *call.indices())
     allowed = call.allowed()

@@ -19,6 +19,8 @@ def refusal(call: Call) -> str | None:
         return "it computes softmax without score_mod and weight_mod"
     if call.gain is not None:
         return "it has nothing after the softmax, so no gain"
+    if call.softcap is not None:
+        return "it has no softcap"
     if call.return_lse:
         return "it keeps the log-sum-exp to itself, so no return_lse"
     return None
@@ -42,8 +44,8 @@ def attention(call: Call) -> tuple[torch.Tensor, torch.Tensor | None]:
 
 def _mask(call: Call) -> tuple[torch.Tensor | None, torch.Tensor | None, bool]:
     """The mask to add, which rows see nothing, and whether torch is to mask causally itself."""
-    simple = call.mask is None and isinstance(call.pattern, Full | Causal | None)
-    simple = simple and call.mask_mod is None and call.key_mask is None and call.bias is None
+    simple = isinstance(call.pattern, Full | Causal | None)
+    simple = simple and not call.masked_apart and call.bias is None
     causal = call.is_causal or isinstance(call.pattern, Causal)
     if simple and not causal:
         return None, None, False
@@ -59,7 +61,7 @@ def _mask(call: Call) -> tuple[torch.Tensor | None, torch.Tensor | None, bool]:
 def hidden(call: Call) -> tuple[torch.Tensor | None, torch.Tensor | None]:
     """What to add for the pattern and the masks, None if nothing is hidden, and which rows see
     nothing (they are let see all)."""
-    named = call.mask is None and call.mask_mod is None and call.key_mask is None
+    named = not call.masked_apart
     if named and not call.is_causal and isinstance(call.pattern, Full | None):
         return None, None
     named = named and (call.pattern is None or call.pattern.lasting)

@@ -22,8 +22,12 @@ class Documents(Pattern):
     lengths: tuple[int, ...]
 
     def __post_init__(self) -> None:
+        if isinstance(self.lengths, list):
+            object.__setattr__(self, "lengths", tuple(self.lengths))
         if not isinstance(self.lengths, tuple) or not self.lengths:
-            raise InvalidArgument(f"lengths={self.lengths!r}: expected a tuple of whole numbers")
+            raise InvalidArgument(
+                f"lengths={self.lengths!r}: expected whole numbers, such as (3, 5)"
+            )
         for length in self.lengths:
             at_least_one("lengths", length)
 

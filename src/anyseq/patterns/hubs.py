@@ -24,10 +24,12 @@ class Global(Pattern):
     tokens: tuple[int, ...]
 
     def __post_init__(self) -> None:
+        if isinstance(self.tokens, list):
+            object.__setattr__(self, "tokens", tuple(self.tokens))
         if not isinstance(self.tokens, tuple) or not all(
             isinstance(token, int) and not isinstance(token, bool) for token in self.tokens
         ):
-            raise InvalidArgument(f"tokens={self.tokens!r}: expected a tuple of positions")
+            raise InvalidArgument(f"tokens={self.tokens!r}: expected positions, such as (0, 3)")
 
     def at(self, n: int) -> MaskMod:
         hub = self.hubs(n)
@@ -88,6 +90,11 @@ class Longformer(Composite):
 
     radius: int
     globals: tuple[int, ...] = (0,)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.globals, list):
+            object.__setattr__(self, "globals", tuple(self.globals))
+        super().__post_init__()
 
     def split(self) -> tuple[Window, Global]:
         return Window(self.radius), Global(self.globals)

@@ -24,8 +24,10 @@ class UnevenBlocks(LengthFree):
     sizes: tuple[int, ...]
 
     def __post_init__(self) -> None:
+        if isinstance(self.sizes, list):
+            object.__setattr__(self, "sizes", tuple(self.sizes))
         if not isinstance(self.sizes, tuple) or not self.sizes:
-            raise InvalidArgument(f"sizes={self.sizes!r}: expected a tuple of whole numbers")
+            raise InvalidArgument(f"sizes={self.sizes!r}: expected whole numbers, such as (3, 5)")
         for size in self.sizes:
             at_least_one("sizes", size)
 
@@ -105,6 +107,7 @@ class Landmarks(_Landmarks):
     spans: tuple[tuple[int, int], ...] = ((0, 1),)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "spans", tuple((start, stop) for start, stop in self.spans))
         for start, stop in self.spans:
             if whole("spans", start) >= whole("spans", stop):
                 raise InvalidArgument(f"spans: ({start}, {stop}) ends before it begins")

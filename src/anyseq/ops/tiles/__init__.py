@@ -1,6 +1,5 @@
-"""Attention in tiles: layouts of patterns, and the kernel that runs them."""
+"""Attention in tiles, by torch's operators, on any device."""
 
-from anyseq.ops.tiles.keys import keep
-from anyseq.ops.tiles.run import covered_scores, run_tiles
+from anyseq.ops.tiles.heads import backward, forward
 
-__all__ = ["covered_scores", "keep", "run_tiles"]
+__all__ = ["backward", "forward"]

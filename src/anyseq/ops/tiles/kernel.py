@@ -1,10 +1,10 @@
 """Attention of one head over a layout: forward and backward, tile by tile.
 
-With S = q k^T·scale + bias (FORBIDDEN where masked), P = exp(S - lse) and A = P ∘ gain ∘ keep,
-where keep is what dropout leaves of the weights:
+With S = softcap(q k^T·scale + bias) (FORBIDDEN where masked), P = exp(S - lse) and
+A = P ∘ gain ∘ keep, where keep is what dropout leaves of the weights:
 
     out = A v,   dv = A^T dout,   dA = dout v^T,   dgain = dA ∘ P ∘ keep,
-    dS = P ∘ (dA ∘ gain ∘ keep - δ),   δ = Σ_e dout ∘ out - dlse,
+    dS = P ∘ (dA ∘ gain ∘ keep - δ) ∘ softcap',   δ = Σ_e dout ∘ out - dlse,
     dbias = dS,   dq = dS k·scale,   dk = dS^T q·scale.
 
 Every pass of the layout gives a part of these sums. Forward, parts are merged by their log-sum-exp;
@@ -23,7 +23,7 @@ from math import log
 import torch
 from torch.nn.functional import threshold
 
-from anyseq.ops.tiles.layout import FORBIDDEN, Layout, Pass, Run
+from anyseq.ops.layout import FORBIDDEN, Layout, Pass, Run
 from anyseq.ops.tiles.scratch import Scratch
 from anyseq.ops.tiles.terms import Mask, Term, askew
 
@@ -33,15 +33,18 @@ _LN_2 = log(2.0)
 @dataclass
 class Head:
     """What one head works on: q (N, D), k (M, D), v (M, E), contiguous, and what acts on its
-    scores. key_penalty (M,) is added to them; dropout_p of the weights are dropped, by `random`."""
+    scores. documents: of queries (N,) and keys (M,). key_penalty (M,) is added to the scores;
+    dropout_p of the weights are dropped, by `random`."""
 
     q: torch.Tensor
     k: torch.Tensor
     v: torch.Tensor
     scale: float
+    softcap: float
     bias: Term | None
     gain: Term | None
     mask: Mask | None
+    documents: tuple[torch.Tensor, torch.Tensor] | None
     key_penalty: torch.Tensor | None
     dropout_p: float
     random: torch.Generator | None
@@ -59,7 +62,7 @@ class Head:
 
 
 @dataclass
-class Gradients:
+class Sums:
     """Sums that are added to, shaped as q, k and v."""
 
     q: torch.Tensor
@@ -94,7 +97,7 @@ def backward(
     lse: torch.Tensor,
     out_gradient: torch.Tensor,
     delta: torch.Tensor,
-    into: Gradients,
+    into: Sums,
 ) -> None:
     """Add the gradients of k and v to `into`, those of bias and gain to their terms; write that of
     q. lse, delta: (N,); out_gradient: (N, E), contiguous.
@@ -110,7 +113,7 @@ def backward(
             dout = scratch.pick("dout", dout, part.rows)
             some_shift = scratch.pick("shift", shift, part.rows)
             some_delta = scratch.pick("delta", delta, part.rows)
-        sums = Gradients(
+        sums = Sums(
             scratch.zeros("dq", *some.q.shape) if part.picks_rows else into.q,
             scratch.zeros("dk", *some.k.shape) if part.picks_columns else into.k,
             scratch.zeros("dv", *some.v.shape) if part.picks_columns else into.v,
@@ -137,6 +140,7 @@ class _Tiles:
     scores: torch.Tensor
     gain: torch.Tensor | None
     keep: torch.Tensor | None
+    slope: torch.Tensor | None  # of the softcap
 
 
 def _tiles(head: Head, part: Pass, scratch: Scratch) -> Iterator[_Tiles]:
@@ -149,14 +153,29 @@ def _tiles(head: Head, part: Pass, scratch: Scratch) -> Iterator[_Tiles]:
         torch.baddbmm(scores, run.of_rows(head.q), keys, beta=0, alpha=scale, out=scores)
         if head.bias is not None:
             scores.add_(head.bias.tile(part, run), alpha=1 / _LN_2)
+        slope = None
+        if head.softcap:
+            cap = head.softcap / _LN_2
+            bent = scores.div_(cap).tanh_()
+            slope = torch.mul(bent, bent, out=scratch.take("slope", *shape)).neg_().add_(1.0)
+            scores.mul_(cap)
         for patch in run.patches:
             scores.narrow(2, patch.start, patch.penalty.shape[2]).add_(patch.penalty)
         if head.mask is not None:
             scores.masked_fill_(head.mask.tile(part, run), FORBIDDEN)
+        if head.documents is not None:
+            scores.masked_fill_(_apart(head.documents, part, run), FORBIDDEN)
         if head.key_penalty is not None:
             scores.add_(run.of_columns(head.key_penalty)[:, None, :])
         gain = None if head.gain is None else head.gain.tile(part, run)
-        yield _Tiles(run, scores, gain, _keep(head, shape, scratch))
+        yield _Tiles(run, scores, gain, _keep(head, shape, scratch), slope)
+
+
+def _apart(documents: tuple[torch.Tensor, torch.Tensor], part: Pass, run: Run) -> torch.Tensor:
+    """(tiles, height, width) bool: which pairs are of different documents."""
+    of_queries, of_keys = documents
+    i, j = of_queries[run.of_rows(part.rows)], of_keys[run.of_columns(part.columns)]
+    return i[:, :, None] != j[:, None, :]
 
 
 def _keep(head: Head, shape: tuple[int, ...], scratch: Scratch) -> torch.Tensor | None:
@@ -221,7 +240,7 @@ def _backward_tiles(
     weights: torch.Tensor,
     out_gradient: torch.Tensor,
     delta: torch.Tensor,
-    sums: Gradients,
+    sums: Sums,
     scratch: Scratch,
 ) -> torch.Tensor:
     """Add what these tiles, of weights P, contribute to all gradients but that of q; give dS."""
@@ -244,6 +263,8 @@ def _backward_tiles(
             head.gain.collect(part, run, torch.mul(change, weights, out=to_gain))
         change.mul_(tiles.gain)
     change.sub_(run.of_rows(delta)[..., None])
+    if tiles.slope is not None:
+        change.mul_(tiles.slope)
     if head.bias is not None and head.bias.wants_gradient:
         change = torch.mul(change, weights, out=_storage(part, shape, scratch))
         head.bias.collect(part, run, change)

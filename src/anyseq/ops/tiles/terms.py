@@ -7,8 +7,7 @@ from dataclasses import replace
 
 import torch
 
-from anyseq.ops.tiles.layout import Pass, Run
-from anyseq.patterns import MaskMod
+from anyseq.ops.layout import Pass, Run
 
 
 class Term(ABC):
@@ -108,20 +107,14 @@ class GivenTerm(Term):
 
 
 class Mask:
-    """Which pairs are forbidden, found when a tile is needed: by a given matrix (N or 1, M or 1),
-    True = may attend, or by a pattern's mask_mod."""
+    """Which pairs are forbidden, by a given matrix (N or 1, M or 1), True = may attend."""
 
-    def __init__(self, given: torch.Tensor | MaskMod, q_offset: int) -> None:
-        self.given, self.q_offset = given, q_offset
+    def __init__(self, given: torch.Tensor) -> None:
+        self.given = given
 
     def tile(self, part: Pass, run: Run) -> torch.Tensor:
         """(tiles, height, width) bool, or what broadcasts to it: True where forbidden."""
-        if isinstance(self.given, torch.Tensor):
-            return ~GivenTerm(self.given, None).tile(part, run)
-        i = run.of_rows(part.rows)[:, :, None] + self.q_offset
-        j = run.of_columns(part.columns)[:, None, :]
-        zero = torch.zeros((), dtype=torch.int64, device=i.device)
-        return ~self.given(zero, zero, i, j)
+        return ~GivenTerm(self.given, None).tile(part, run)
 
 
 def askew(buffer: torch.Tensor, height: int, width: int) -> torch.Tensor:

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import torch
 
-from anyseq.ops.tiles.bands import Sizes
-from anyseq.ops.tiles.layout import CHUNK, Pass, Run, joined
+from anyseq.ops.layout.bands import Sizes
+from anyseq.ops.layout.tiling import CHUNK, Pass, Run, joined
 from anyseq.patterns import Pattern
 from anyseq.patterns.blocks import classify
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from anyseq.ops.tiles.layout import Pass, Run, joined
+from anyseq.ops.layout.tiling import Pass, Run, joined
 
 _HEIGHTS = (16, 32, 64, 128)
 _OVERHEAD = 6.0  # a score in a tile of h rows costs 1 + 6/h of one in a very high tile: measured
@@ -26,6 +26,10 @@ class Sizes:
     def span(self) -> int:
         """The length of the sequence that holds them all."""
         return max(self.keys, self.q_offset + self.queries)
+
+    @property
+    def queries_and_keys(self) -> tuple[int, int]:
+        return self.queries, self.keys
 
 
 def bands(offsets: torch.Tensor, sizes: Sizes) -> list[Pass]:

@@ -16,10 +16,10 @@ from operator import and_
 
 import torch
 
-from anyseq.ops.tiles.bands import Sizes, band_count, bands, stretches
-from anyseq.ops.tiles.block_lists import block_lists, rectangles
-from anyseq.ops.tiles.layout import Layout, Pass, Run, joined
-from anyseq.ops.tiles.patches import patched
+from anyseq.ops.layout.bands import Sizes, band_count, bands, stretches
+from anyseq.ops.layout.block_lists import block_lists, rectangles
+from anyseq.ops.layout.patches import patched
+from anyseq.ops.layout.tiling import Layout, Pass, Run, joined
 from anyseq.patterns import (
     Blocks,
     Coarse,

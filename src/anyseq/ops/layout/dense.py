@@ -6,9 +6,9 @@ from functools import lru_cache
 
 import torch
 
-from anyseq.ops.tiles.bands import Sizes
-from anyseq.ops.tiles.layout import Layout, Pass, Run
-from anyseq.ops.tiles.patches import patched
+from anyseq.ops.layout.bands import Sizes
+from anyseq.ops.layout.patches import patched
+from anyseq.ops.layout.tiling import Layout, Pass, Run
 from anyseq.patterns import Causal, Full
 
 _SCORES = 1 << 19  # of a tile: measured, as is the height

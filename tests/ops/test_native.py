@@ -1,4 +1,5 @@
-"""Short attention in one step: gradients, memory that is used again, and who must not meet it."""
+"""The native kernel as a step of autograd: gradients of all kinds, threads, and who must not meet
+it."""
 
 from __future__ import annotations
 
@@ -13,7 +14,6 @@ from torch.autograd import forward_ad, gradcheck, gradgradcheck
 from torch.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts
 
 import anyseq as aq
-from anyseq.ops import room
 from ops.cases import coin, inputs, random, table, with_minus_infinity
 
 NAMES = ("q", "k", "v", "bias", "gain")
@@ -25,7 +25,7 @@ def given(n: int, toeplitz: bool = True) -> list[torch.Tensor]:
     return [side.clone().requires_grad_() for side in sides]
 
 
-def attend(*sides: torch.Tensor, backend: str = "short", **arguments: Any) -> torch.Tensor:
+def attend(*sides: torch.Tensor, backend: str = "native", **arguments: Any) -> torch.Tensor:
     q, k, v, bias, gain = sides
     wrap = aq.Toeplitz if bias.ndim == 2 else lambda x: x
     out: torch.Tensor = aq.attention(
@@ -60,7 +60,7 @@ def test_gradients_twice_where_a_bias_hides_a_row() -> None:
     q, k, v = (side.requires_grad_() for side in inputs(5))
     bias = with_minus_infinity(5, row=True)
     found = []
-    for backend in ("short", "reference"):
+    for backend in ("native", "reference"):
         out = aq.attention(q, k, v, bias=bias, backend=backend)
         (first,) = torch.autograd.grad(out.square().sum(), q, create_graph=True)
         found.append([first, *torch.autograd.grad(first.square().sum(), (q, k, v))])
@@ -82,7 +82,7 @@ def test_inputs_made_of_one_another() -> None:
         return out
 
     for way in (gradients_of_gradients, jacobian_at_once):
-        found, expected = (way(x, partial(run, backend=name)) for name in ("short", "reference"))
+        found, expected = (way(x, partial(run, backend=name)) for name in ("native", "reference"))
         torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-10)
 
 
@@ -96,24 +96,13 @@ def jacobian_at_once(x: torch.Tensor, run: Callable[[torch.Tensor], torch.Tensor
 def test_layers_are_differentiated_twice(position: aq.Position) -> None:
     x = random(8, 40, 16).requires_grad_()
     found = []
-    for backend in ("auto", "reference"):
+    for backend in ("native", "reference"):
         torch.manual_seed(0)
         layer = aq.nn.Attention(
             16, 4, position=position, tokens=40, dtype=torch.float64, backend=backend
         )
         found.append(gradients_of_gradients(x, layer))
     torch.testing.assert_close(found[0], found[1], rtol=1e-9, atol=1e-9)
-
-
-def test_the_output_may_be_changed_in_place() -> None:
-    sides = given(6)
-    found = []
-    for backend in ("short", "reference"):
-        out = attend(*sides, backend=backend)
-        out += 1
-        out[:, :, 2].mul_(3.0)
-        found.append(torch.autograd.grad(out.square().sum(), sides))
-    close(found[0], found[1])
 
 
 @pytest.mark.parametrize("wanted", NAMES)
@@ -154,7 +143,7 @@ def test_nan_that_was_left_in_the_memory_is_not_seen() -> None:
         wrong[2].fill_(torch.nan)
         with pytest.raises(aq.errors.InvalidArgument, match="v holds NaN"):
             attend(*wrong)
-    close(results(sides, "short"), results(sides, "reference"))
+    close(results(sides, "native"), results(sides, "reference"))
 
 
 def test_threads_have_memory_of_their_own() -> None:
@@ -162,47 +151,16 @@ def test_threads_have_memory_of_their_own() -> None:
     expected = [results(sides, "reference") for sides in kept]
     with ThreadPoolExecutor(4) as pool:
         for _ in range(5):
-            close(list(pool.map(lambda sides: results(sides, "short"), kept)), expected)
-
-
-def test_memory_made_while_evaluating_serves_training() -> None:
-    sides = given(51)
-    with ThreadPoolExecutor(1) as pool:  # a new thread has none yet
-
-        def run() -> list[torch.Tensor]:
-            with torch.inference_mode():
-                attend(*sides)
-            return results(sides, "short")
-
-        found = pool.submit(run).result()
-    close(found, results(sides, "reference"))
-
-
-def test_memory_is_where_the_tensors_are() -> None:
-    sides = given(6)
-
-    def run() -> list[torch.Tensor]:
-        with torch.device("meta"):
-            attend(*sides)
-        return results(sides, "short")
-
-    with ThreadPoolExecutor(1) as pool:
-        close(pool.submit(run).result(), results(sides, "reference"))
-
-
-def test_large_heads_are_left_to_others() -> None:
-    q = torch.zeros(1, 1, 1, 1).expand(1, 1, 16, 1 << 22)
-    assert "working memory" in aq.attention_plan(q, q, q).refused["short"]
+            close(list(pool.map(lambda sides: results(sides, "native"), kept)), expected)
 
 
 def test_who_watches_operators_may_keep_what_they_gave() -> None:
-    """Selective checkpointing keeps what products gave: memory used again would spoil it."""
+    """Selective checkpointing: then it is an operator, not a step."""
     sides = given(40)
     keep = partial(create_selective_checkpoint_contexts, [torch.ops.aten.bmm.default])
 
     def run(*sides: torch.Tensor) -> torch.Tensor:
-        assert "watches" in aq.attention_plan(*sides[:3]).refused["short"]
-        return attend(*sides, backend="auto")
+        return attend(*sides)
 
     out = checkpoint(run, *sides, use_reentrant=False, context_fn=keep)
     close(torch.autograd.grad(out.square().sum(), sides), results(sides, "reference")[1:])
@@ -212,7 +170,7 @@ def test_who_watches_operators_may_keep_what_they_gave() -> None:
 def test_a_backward_pass_along_a_direction() -> None:
     """Dual numbers that come only after the forward pass."""
     found = []
-    for backend in ("short", "reference"):
+    for backend in ("native", "reference"):
         sides = given(6)
         out = attend(*sides, backend=backend)
         backward = partial(torch.autograd.grad, out, sides, retain_graph=True)
@@ -224,22 +182,8 @@ def test_a_backward_pass_along_a_direction() -> None:
     close(found[0], found[1])
 
 
-def test_memory_does_not_grow_with_the_number_of_shapes() -> None:
-    def run() -> tuple[int, int]:
-        for n in range(1, 200):
-            q = random(1, 1, n, 2)
-            aq.attention(q, q, q, backend="short")
-        return len(room._rooms.known), room._rooms.scratch[torch.float64].size
-
-    with ThreadPoolExecutor(1) as pool:  # a new thread has none yet
-        shapes, size = pool.submit(run).result()
-    assert shapes <= room._SHAPES
-    assert size == room.numbers((1, 1, 199, 199, 2))
-
-
 @pytest.mark.parametrize("padding", ["some", "a whole sequence"])
 def test_padding_and_a_pattern_in_layers(padding: str) -> None:
-    """Layers are one step, projections and all; with padding and a bias."""
     layer = aq.nn.Attention(
         16, 2, pattern=aq.Window(3), position=aq.URPE(aq.RelativeBias()), tokens=40,
         dtype=torch.float64,
@@ -266,7 +210,7 @@ def test_transforms_meet_operators_they_know() -> None:
     """auto takes the formula inside torch.func and with dual numbers, with the same result."""
     q, k, v = inputs(40, batch=12)
     gain, change = table(40), random(*q.shape, seed=9)
-    assert aq.attention_plan(q, k, v, gain=gain).backend == "short"
+    assert aq.attention_plan(q, k, v, gain=gain).backend == "native"
 
     def run(q: torch.Tensor) -> torch.Tensor:
         return aq.attention(q, k, v, gain=gain)
@@ -286,5 +230,4 @@ def test_autocast_keeps_its_types() -> None:
     q, k, v = (side.float().requires_grad_() for side in inputs(40, batch=12))
     with torch.autocast("cpu", dtype=torch.bfloat16):
         out = aq.attention(q, k, v, gain=torch.ones(40, 40))
-        assert "autocast" in aq.attention_plan(q, k, v).refused["short"]
     assert out.isfinite().all()

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import torch
 
-from anyseq.ops.tiles.bands import Sizes
-from anyseq.ops.tiles.layout import FORBIDDEN, Pass, Patch, Run
+from anyseq.ops.layout.bands import Sizes
+from anyseq.ops.layout.tiling import FORBIDDEN, Pass, Patch, Run
 from anyseq.patterns import Pattern
 
 _ENTRIES = 1 << 22  # of a mask, evaluated in one go

@@ -1,0 +1,145 @@
+"""All heads of a job by the native kernel."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from math import prod
+
+import torch
+from torch import Tensor
+
+from anyseq.errors import InvalidArgument
+from anyseq.ops.job import Gradients, Job, Returning, room_for, tiling
+from anyseq.ops.layout import Sizes
+from anyseq.ops.native.call import Arguments, Sums, reversed_table, run
+from anyseq.ops.native.library import Native, loaded
+from anyseq.ops.native.table import Table, table
+from anyseq.patterns import Pattern
+
+_KEPT = 1 << 24  # gradients of scores that are kept until they are summed to those of a term
+
+
+def forward(job: Job) -> tuple[Tensor, Tensor]:
+    """out (B, H, N, E) and lse (B, H, N)."""
+    out, lse = job.new_out()
+    run(_native(), _arguments(job, out, lse))
+    return out, lse
+
+
+def backward(job: Job, returning: Returning) -> Gradients:
+    """The gradients of q, k, v and, where wanted, of bias and gain."""
+    native = _native()
+    dq, dk, dv = (room_for(side) for side in (job.q, job.k, job.v))
+    given = _arguments(job, returning.out, returning.lse)
+    dout, dlse = _side_by_side(returning.out_gradient), returning.lse_gradient
+    learned = (
+        job.bias if returning.wants_bias else None,
+        job.gain if returning.wants_gain else None,
+    )
+    dbias, dgain = (None if term is None else torch.zeros_like(term) for term in learned)
+    # Of a term that batch rows or heads share, the kernel gives each pair's gradient, to be summed:
+    # for so many batch rows at a time.
+    batch, pairs = len(job.q), job.q.shape[1] * prod(job.sizes.queries_and_keys)
+    dense = any(term is not None and term.ndim == 4 for term in learned)
+    step = max(1, _KEPT // max(1, pairs)) if dense else batch
+    for first in range(0, batch, step):
+        rows = slice(first, first + step)
+        parts = [_room(term, given.of(rows)) for term in learned]
+        own_dlse = None if dlse is None else dlse[rows].contiguous()
+        run(
+            native,
+            given.of(rows),
+            Sums(dout[rows], own_dlse, dq[rows], dk[rows], dv[rows], *parts),
+        )
+        for part, term, total in zip(parts, learned, (dbias, dgain), strict=True):
+            if part is not None and term is not None and total is not None:
+                _add(part, job.sizes, rows, total)
+    return Gradients(dq, dk, dv, dbias, dgain)
+
+
+def _native() -> Native:
+    """The kernel; a graph may have been made where there is one, and be run where there is none."""
+    found = loaded()
+    if isinstance(found, str):
+        raise InvalidArgument(f"backend='native': there is no native kernel here: {found}")
+    return found
+
+
+def table_of(pattern: Pattern, sizes: Sizes) -> Table:
+    """The tiles of a pattern, as the kernel reads them."""
+    return _kept(pattern, sizes) if pattern.lasting else table(tiling(pattern, sizes))
+
+
+@lru_cache(maxsize=64)
+def _kept(pattern: Pattern, sizes: Sizes) -> Table:
+    return table(tiling(pattern, sizes))
+
+
+def _arguments(job: Job, out: Tensor, lse: Tensor) -> Arguments:
+    sizes = job.sizes
+    mask, key_mask, interval = job.mask, job.key_mask, None
+    if job.documents is not None:
+        interval = _stretches(job)
+        if interval is None:  # documents in pieces
+            apart = job.query_documents()[:, None, :, None] == job.documents[:, None, None, :]
+            mask = apart if mask is None else mask & apart
+    bias, gain = (
+        reversed_table(term, *sizes.queries_and_keys, sizes.q_offset)
+        if term is not None and term.ndim == 2
+        else term
+        for term in (job.bias, job.gain)
+    )
+    return Arguments(
+        _side_by_side(job.q), _side_by_side(job.k), _side_by_side(job.v), out, lse,
+        [table_of(pattern, sizes) for pattern in job.pattern.heads()],
+        job.scale, job.softcap, job.dropout_p, job.seed,
+        mask, None if key_mask is None else key_mask.contiguous(), interval, bias, gain,
+    )  # fmt: skip
+
+
+def _stretches(job: Job) -> Tensor | None:
+    """(B, N, 2) int32: where each query's document begins and ends; None if one is in pieces."""
+    assert job.documents is not None
+    documents, keys = job.documents, job.sizes.keys
+    begins = torch.ones_like(documents, dtype=torch.bool)
+    begins[:, 1:] = documents[:, 1:] != documents[:, :-1]
+    for row, own in zip(documents, begins, strict=True):
+        if len(torch.unique(row[own])) < int(own.sum()):
+            return None
+    place = torch.arange(keys)
+    first = torch.where(begins, place, 0).cummax(1).values
+    ends = torch.ones_like(begins)
+    ends[:, :-1] = begins[:, 1:]
+    last = torch.where(ends, place + 1, keys).flip(1).cummin(1).values.flip(1)
+    rows = slice(job.q_offset, job.q_offset + job.sizes.queries)
+    return torch.stack([first[:, rows], last[:, rows]], -1).to(torch.int32).contiguous()
+
+
+def _side_by_side(given: Tensor) -> Tensor:
+    """With features side by side and rows apart, as a BLAS wants them."""
+    if given.stride(3) == 1 and given.stride(2) >= given.shape[3]:
+        return given
+    return given.contiguous()
+
+
+def _room(term: Tensor | None, given: Arguments) -> Tensor | None:
+    """For the gradient of a term: of each pair, or of each offset."""
+    if term is None:
+        return None
+    batch, heads, queries, _ = given.q.shape
+    keys = given.k.shape[2]
+    if term.ndim == 2:
+        return term.new_empty(batch, heads, queries + keys - 1)
+    return term.new_zeros(batch, heads, queries, keys)
+
+
+def _add(part: Tensor, sizes: Sizes, rows: slice, total: Tensor) -> None:
+    """Sum the gradients of some batch rows to those of the term."""
+    if total.ndim == 2:
+        reach, count = total.shape[1] // 2, part.shape[2]
+        first = reach - (sizes.keys - 1 - sizes.q_offset)
+        by_head = part.sum(0).flip(1)
+        total[:, first : first + count] += by_head.sum_to_size(len(total), count)
+        return
+    into = total[rows] if len(total) > 1 else total
+    into += part.sum_to_size(into.shape)

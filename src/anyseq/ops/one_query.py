@@ -1,0 +1,72 @@
+"""One query after a cache, as generation asks: it needs the keys that it sees, and no mask."""
+
+from __future__ import annotations
+
+from math import inf
+
+import torch
+
+from anyseq.ops.call import Call, Term
+from anyseq.patterns import Causal, Full, Intersection, Pattern, Window
+
+
+def narrowed(call: Call) -> Call:
+    """The same call with only the keys that its one query sees, if they are an interval by a rule
+    that is quick to ask: windows, the past, and both."""
+    if call.q.shape[2] != 1 or call.mask is not None or call.mask_mod is not None:
+        return call
+    reach = (inf, inf) if call.pattern is None else _reach(call.pattern)
+    if reach is None:
+        return call
+    before, after = reach
+    if call.is_causal:
+        after = min(after, 0)
+    keys, at = call.k.shape[2], call.q_offset
+    first = max(0, at - before) if before < inf else 0
+    last = min(keys, at + after + 1) if after < inf else keys
+    if first >= last:  # nothing is seen
+        return call
+    documents = call.document_ids
+    if documents is not None and not first <= at < last:  # the query's own would be cut away
+        return call
+    first, last = int(first), int(last)
+    call = call._replace(pattern=None, is_causal=False)
+    if (first, last) == (0, keys):
+        return call
+
+    def some(given: torch.Tensor | None) -> torch.Tensor | None:
+        return None if given is None else given[:, first:last]
+
+    def term(given: Term | None) -> Term | None:
+        # a Toeplitz matrix knows the difference of positions only
+        if isinstance(given, torch.Tensor) and given.shape[3] > 1:
+            return given[..., first:last]
+        return given
+
+    return call._replace(
+        k=call.k[:, :, first:last],
+        v=call.v[:, :, first:last],
+        key_mask=some(call.key_mask),
+        document_ids=some(documents),
+        bias=term(call.bias),
+        gain=term(call.gain),
+        q_offset=at - first,
+    )
+
+
+def _reach(pattern: Pattern) -> tuple[float, float] | None:
+    """(before, after) if i sees exactly the keys from i - before to i + after."""
+    match pattern:
+        case Full():
+            return inf, inf
+        case Causal():
+            return inf, 0
+        case Window(radius):
+            return radius, radius
+        case Intersection(parts):
+            found = [_reach(part) for part in parts]
+            known = [one for one in found if one is not None]
+            if len(known) < len(found):
+                return None
+            return min(one[0] for one in known), min(one[1] for one in known)
+    return None

@@ -1,0 +1,111 @@
+"""Gradients that can be differentiated again: the formulas of the kernels, written out densely in
+operators that torch knows."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from anyseq.errors import InvalidArgument
+from anyseq.ops.call import Call
+from anyseq.ops.operator.keys import combined
+from anyseq.positions import Toeplitz
+from anyseq.probability import Softmax
+
+
+def differentiable_gradients(
+    out_gradient: Tensor,
+    lse_gradient: Tensor | None,
+    wants_bias: bool,
+    wants_gain: bool,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    mask: Tensor | None,
+    key_mask: Tensor | None,
+    documents: Tensor | None,
+    bias: Tensor | None,
+    gain: Tensor | None,
+    seed: Tensor | None,
+    pattern: str,
+    is_causal: bool,
+    scale: float,
+    softcap: float,
+    dropout_p: float,
+    q_offset: int,
+    native: bool,
+) -> list[Tensor]:
+    """What `tiles_backward` gives. The inputs may depend on each other: each formula has its own
+    part of the gradient only."""
+    if seed is not None:
+        raise InvalidArgument(
+            "dropout_p: with dropout, gradients of gradients need backend='reference'"
+        )
+    call = Call(
+        q, k, v,
+        pattern=combined(pattern, is_causal),
+        mask=mask,
+        mask_mod=None,
+        key_mask=key_mask,
+        document_ids=documents,
+        bias=None,
+        gain=None,
+        softcap=softcap or None,
+        score_mod=None,
+        weight_mod=None,
+        prob_map=Softmax(),
+        scale=scale,
+        is_causal=False,
+        dropout_p=0.0,
+        q_offset=q_offset,
+        return_lse=lse_gradient is not None,
+    )  # fmt: skip
+    groups, allowed = call.groups, call.allowed()
+    keys, values = (side.repeat_interleave(groups, dim=1) for side in (k, v))
+    scores, slope = (q * scale) @ keys.mT, None
+    if bias is not None:
+        scores = scores + _dense(bias, call)
+    if softcap:
+        bent = torch.tanh(scores / softcap)
+        scores, slope = softcap * bent, 1 - bent**2
+    if allowed is not None:
+        scores = scores.masked_fill(~allowed, -torch.inf)
+    weights = Softmax()(scores)
+    mixing = weights if gain is None else weights * _dense(gain, call)
+
+    dmixing = out_gradient @ values.mT
+    dweights = dmixing if gain is None else dmixing * _dense(gain, call)
+    dscores = weights * (dweights - (dweights * weights).sum(-1, keepdim=True))
+    if lse_gradient is not None:
+        dscores = dscores + weights * lse_gradient[..., None]
+    if slope is not None:
+        dscores = dscores * slope
+    dkeys, dvalues = dscores.mT @ q * scale, mixing.mT @ out_gradient
+    found = [dscores @ keys * scale, _by_group(dkeys, groups), _by_group(dvalues, groups)]
+    if wants_bias and bias is not None:
+        found.append(_of_term(dscores, bias, call))
+    if wants_gain and gain is not None:
+        found.append(_of_term(dmixing * weights, gain, call))
+    return [one.to(side.dtype) for one, side in zip(found[:3], (q, k, v), strict=True)] + found[3:]
+
+
+def _dense(term: Tensor, call: Call) -> Tensor:
+    return call.dense(Toeplitz(term)) if term.ndim == 2 else term
+
+
+def _by_group(gradient: Tensor, groups: int) -> Tensor:
+    """Of the heads of k or v, from that of the heads of q which share them."""
+    if groups == 1:
+        return gradient
+    batch, heads, *rest = gradient.shape
+    return gradient.reshape(batch, heads // groups, groups, *rest).sum(2)
+
+
+def _of_term(gradient: Tensor, term: Tensor, call: Call) -> Tensor:
+    """Of a bias or gain, from that of its entries (B, H, N, M)."""
+    if term.ndim == 4:
+        return gradient.sum_to_size(term.shape)
+    _, _, i, j = call.indices()
+    places = (i - j + term.shape[1] // 2).flatten()
+    by_head = gradient.sum(0).reshape(gradient.shape[1], -1).sum_to_size(len(term), len(places))
+    return torch.zeros_like(term).index_add(1, places, by_head)
