@@ -9,13 +9,13 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def busy(processes: int) -> Iterator[None]:
+def busy(processes: int) -> Iterator[list[subprocess.Popen[bytes]]]:
     """Within, so many other processes compute without a pause."""
     started = [
         subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(processes)
     ]
     try:
-        yield
+        yield started
     finally:
         for process in started:
             process.kill()

@@ -22,6 +22,8 @@ from anyseq.patterns import Causal, resolve
 from anyseq.positions import Toeplitz
 from anyseq.probability import Softmax
 
+_OLDEST = "2.9"
+
 Entry = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 
 
@@ -29,6 +31,8 @@ def refusal(call: Call) -> str | None:
     """Why this backend cannot do it, or None."""
     if call.prob_map != Softmax():
         return "it computes softmax only"
+    if torch.__version__ < _OLDEST:
+        return f"it needs torch {_OLDEST} or newer, this is {torch.__version__}"
     if call.weight_mod is not None:
         return "it has no hook after the softmax; a gain is possible, a weight_mod is not"
     if call.dropout_p > 0:

@@ -39,8 +39,7 @@ class Native(NamedTuple):
     openmp: int  # the address of GOMP_parallel, 0 if there is none
 
 
-@cache
-def loaded() -> Native | str:
+def load() -> Native | str:
     """The kernel, or why there is none."""
     if os.environ.get("ANYSEQ_NATIVE") == "0":
         return "ANYSEQ_NATIVE=0"
@@ -58,11 +57,14 @@ def loaded() -> Native | str:
     return reason
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+def loaded() -> Native | str:
+    """The kernel that was found when anyseq was imported, or why there is none."""
+    return _FOUND
+
+
 def missing() -> str | None:
-    """Why there is no kernel here; None if there is one."""
-    found = loaded()
-    return found if isinstance(found, str) else None
+    """Why there is no kernel here; None if there is one. torch.compile can trace this."""
+    return _MISSING
 
 
 def native_text() -> str:
@@ -134,3 +136,7 @@ def scipy_blas() -> Blas | None:
 
 def _address(function: object) -> int:
     return ctypes.cast(function, ctypes.c_void_p).value or 0  # type: ignore[arg-type]
+
+
+_FOUND = load()
+_MISSING = _FOUND if isinstance(_FOUND, str) else None
