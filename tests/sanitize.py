@@ -55,11 +55,15 @@ def main(kind: str) -> int:
 
 
 def tested(kind: str) -> int:
-    library = subprocess.run(
-        ["g++", f"-print-file-name={LIBRARIES[kind]}"], capture_output=True, text=True, check=True
-    ).stdout.strip()
-    environment = os.environ | OPTIONS | {"LD_PRELOAD": library}
-    command = [sys.executable, "-c", RUN, "-q", "-x", "-p", "no:cacheprovider", *TESTS]
+    # with the C++ library, whose exceptions the sanitizer passes on
+    found = [
+        subprocess.run(
+            ["g++", f"-print-file-name={name}"], capture_output=True, text=True, check=True
+        ).stdout.strip()
+        for name in (LIBRARIES[kind], "libstdc++.so.6")
+    ]
+    environment = os.environ | OPTIONS | {"LD_PRELOAD": " ".join(found)}
+    command = [sys.executable, "-c", RUN, "-q", "-x", "-s", "-p", "no:cacheprovider", *TESTS]
     return subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode
 
 

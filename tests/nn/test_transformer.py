@@ -9,6 +9,7 @@ import anyseq as aq
 from anyseq.errors import InvalidArgument
 from anyseq.positions import Position
 from nn.inputs import random, shaken
+from versions import compiles
 
 POSITIONS = [
     aq.NoPosition(),
@@ -203,6 +204,7 @@ def test_it_learns(mixers: list[str] | None) -> None:
     assert losses[-1] < losses[0] * 0.75
 
 
+@compiles
 @pytest.mark.parametrize(
     ("position", "causal"),
     [*((position, True) for position in POSITIONS), (aq.URPE(), False), (aq.Absolute(), False)],

@@ -13,6 +13,7 @@ from torch import nn
 import anyseq as aq
 from anyseq.ops.operator.keys import key_of
 from ops.cases import coin, inputs, random
+from versions import compiles
 
 MODULES: Mapping[str, Callable[[], nn.Module]] = {
     "dense": lambda: aq.nn.Attention(8, 2, dtype=torch.float64),
@@ -83,20 +84,24 @@ def check(name: str, lengths: tuple[int, ...], padded: bool = False, **how: Any)
         )
 
 
+@compiles
 @pytest.mark.parametrize("name", [name for name in MODULES if name != "URPE, star"])
 def test_compiled_is_eager(name: str) -> None:
     check(name, (33, 130), backend="aot_eager")
 
 
+@compiles
 def test_every_number_may_be_dynamic() -> None:
     check("window", (5, 64, 129), backend="aot_eager", dynamic=True)
 
 
+@compiles
 @pytest.mark.parametrize("name", ["dense", "window"])
 def test_compiled_with_padding(name: str) -> None:
     check(name, (33, 130), padded=True, backend="aot_eager")
 
 
+@compiles
 @pytest.mark.parametrize("pattern", [None, aq.Window(3)])
 def test_compiled_dropout(pattern: aq.Pattern | None) -> None:
     """It drops something, differently each time, the same for the same seed."""
@@ -112,6 +117,7 @@ def test_compiled_dropout(pattern: aq.Pattern | None) -> None:
     torch.testing.assert_close(compiled(random(2, 33, 8)), module(random(2, 33, 8)))
 
 
+@compiles
 @pytest.mark.parametrize("name", ["dense", "window", "URPE, star"])
 def test_one_graph_serves_many_lengths(name: str) -> None:
     """The second length makes lengths free; no further one compiles anything."""
@@ -129,6 +135,7 @@ def test_one_graph_serves_many_lengths(name: str) -> None:
     assert graphs <= 2
 
 
+@compiles
 @pytest.mark.skipif(
     shutil.which("g++") is None and shutil.which("clang++") is None,
     reason="inductor writes C++ on the CPU, and there is no C++ compiler",
