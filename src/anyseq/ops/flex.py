@@ -70,12 +70,13 @@ def attention(call: Call) -> tuple[torch.Tensor, torch.Tensor | None]:
     assert lse is not None
     entry = _entry(call.gain, call)
     total = torch.zeros_like(out)
-    for sign in (1.0, -1.0):
-        part, part_lse = _run(call, _with_log(before, entry, sign), block_mask, True)
+    for positive in (True, False):
+        part, part_lse = _run(call, _with_log(before, entry, positive), block_mask, True)
         assert part_lse is not None
         # Rows without a weight of this sign have lse± = -inf, and lse = -inf if they see nothing.
         share = (part_lse - lse.masked_fill(lse == -torch.inf, 0.0)).exp()
-        total = total + sign * part * share[..., None].to(part.dtype)
+        weighted = part * share[..., None].to(part.dtype)
+        total = total + weighted if positive else total - weighted
     return total, lse
 
 
@@ -151,7 +152,7 @@ def _score_mod(call: Call) -> ScoreMod | None:
     return score_mod
 
 
-def _with_log(before: ScoreMod | None, entry: Entry, sign: float) -> ScoreMod:
+def _with_log(before: ScoreMod | None, entry: Entry, positive: bool) -> ScoreMod:
     """The scores S + log max(±C, 0)."""
 
     def score_mod(
@@ -159,7 +160,8 @@ def _with_log(before: ScoreMod | None, entry: Entry, sign: float) -> ScoreMod:
     ) -> torch.Tensor:
         if before is not None:
             score = before(score, b, h, i, j)
-        return score + torch.log(torch.clamp(sign * entry(b, h, i, j), min=0.0))
+        gain = entry(b, h, i, j)
+        return score + torch.log(torch.clamp(gain if positive else -gain, min=0.0))
 
     return score_mod
 
