@@ -38,8 +38,9 @@ def everyday(shape: Shape, beside: int) -> list[dict[str, Any]]:
     """All patterns at a shape; of the first one also the times beside so many busy processes."""
     *_, n = shape
     chosen = patterns(n)
-    works = {str(pattern): partial(_train, shape, pattern, *_sides(shape)) for pattern in chosen}
-    works["dense"] = partial(_train, shape, None, *_sides(shape))
+    sides = _sides(shape)
+    works = {str(pattern): partial(_train, shape, pattern, *sides) for pattern in chosen}
+    works["dense"] = partial(_train, shape, None, *sides)
     times = medians(works, ROUNDS)
     crowded: dict[str, float] = {}
     if beside:
@@ -90,24 +91,31 @@ def decoding(keys: int = 8192) -> list[dict[str, Any]]:
 
 
 def _sides(shape: Shape) -> list[torch.Tensor]:
-    """q, k and v as projections leave them: tokens before heads in memory."""
+    """q, k and v as projections leave them, tokens before heads in memory, and a gradient of the
+    output."""
     batch, heads, groups, n = shape
     rng = generator(0)
-    return [
-        torch.randn(batch, n, count, SIZE, generator=rng).transpose(1, 2).requires_grad_()
-        for count in (heads, groups, groups)
-    ]
+    q, k, v, dout = (
+        torch.randn(batch, n, count, SIZE, generator=rng).transpose(1, 2)
+        for count in (heads, groups, groups, heads)
+    )
+    return [*(side.requires_grad_() for side in (q, k, v)), dout]
 
 
 def _train(
-    shape: Shape, pattern: Pattern | None, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor
+    shape: Shape,
+    pattern: Pattern | None,
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    dout: torch.Tensor,
 ) -> None:
     grouped = shape[1] != shape[2]
     if pattern is None:
         out = scaled_dot_product_attention(q, k, v, enable_gqa=grouped)
     else:
         out = attention(q, k, v, pattern=pattern, enable_gqa=grouped)
-    torch.autograd.grad(out, (q, k, v), torch.ones_like(out))
+    torch.autograd.grad(out, (q, k, v), dout)
 
 
 def _pairs(shape: Shape, pattern: Pattern) -> tuple[float, float]:

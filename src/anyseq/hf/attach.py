@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any, TypeVar
 
 import torch
+import transformers
 from transformers import (
     AttentionInterface,
     AttentionMaskInterface,
@@ -145,9 +146,9 @@ def _set_implementation(model: PreTrainedModel) -> None:
     for module in model.modules():
         if isinstance(module, PreTrainedModel) and module.config._attn_implementation != NAME:
             raise UnsupportedModel(
-                f"{type(module).__name__}: its attention does not go through transformers' "
-                "AttentionInterface, so a pattern or gain would have no effect; choose a model "
-                "whose attention does (BERT, RoBERTa, GPT-2, Llama, T5, ...)"
+                f"{type(module).__name__}: in transformers {transformers.__version__} its "
+                "attention does not go through the AttentionInterface, so a pattern or gain would "
+                "have no effect; choose a model whose attention does (BERT, GPT-2, Llama, ...)"
             )
 
 

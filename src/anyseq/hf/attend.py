@@ -130,7 +130,7 @@ def attend(
         "key_mask": None if seen.key_mask is None else seen.key_mask.to(query.device),
         "bias": bias,
         "gain": None if site.gain is None else site.gain.toeplitz(query),
-        "score_mod": None if softcap is None else _capped(softcap),
+        "softcap": softcap,
         "scale": scaling,
         "is_causal": bool(seen.causal),
         "enable_gqa": True,
@@ -156,10 +156,6 @@ def _bias(
 ) -> torch.Tensor | None:
     terms = [term for term in (seen.bias, position_bias) if term is not None]
     return reduce(add, (term[..., : seen.keys].to(query) for term in terms)) if terms else None
-
-
-def _capped(cap: float) -> Any:
-    return lambda score, b, h, i, j: cap * torch.tanh(score / cap)
 
 
 def _refuse_others(others: dict[str, object]) -> None:

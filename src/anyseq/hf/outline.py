@@ -86,7 +86,8 @@ def rotary(config: Any) -> tuple[Rotary, str]:
     """
     given = config.rope_parameters
     kinds = given if all(isinstance(one, dict) for one in given.values()) else {"": given}
-    bases = {float(one["rope_theta"]) for one in kinds.values()}
+    said = [one["rope_theta"] for one in kinds.values()]
+    bases = {float(base) for base in said if base is not None} or {Rotary().base}
     scalings = {one.get("rope_type", "default") for one in kinds.values()} - {"default"}
     fact = "positions: rotary, base " + " and ".join(f"{base:,.0f}" for base in sorted(bases))
     if scalings:
