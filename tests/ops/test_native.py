@@ -231,3 +231,71 @@ def test_autocast_keeps_its_types() -> None:
     with torch.autocast("cpu", dtype=torch.bfloat16):
         out = aq.attention(q, k, v, gain=torch.ones(40, 40))
     assert out.isfinite().all()
+
+
+def test_a_single_row_or_key_in_any_order_of_memory() -> None:
+    """Its stride is nothing to torch, and everything to a BLAS."""
+    for n, m in ((1, 5), (5, 1), (1, 1)):
+        q = random(1, 2, 24, n, seed=1).transpose(2, 3).requires_grad_()
+        k, v = (random(1, 2, 24, m, seed=seed).transpose(2, 3).requires_grad_() for seed in (2, 3))
+        weight = random(1, 2, 24, n, seed=4)
+        found = []
+        for backend in ("native", "tiles", "reference"):
+            out = aq.attention(q, k, v, backend=backend)
+            loss = (out.transpose(2, 3).contiguous() * weight).sum()
+            found.append([out, *torch.autograd.grad(loss, (q, k, v))])
+        close(found[0], found[2])
+        close(found[1], found[2])
+
+
+def test_numbers_that_are_stored_negated() -> None:
+    q, k, v = (torch._neg_view(side) for side in inputs(6))
+    bias = torch.complex(random(2, 2, 6, 6), random(2, 2, 6, 6, seed=1)).conj().imag
+    found, expected = (
+        aq.attention(q, k, v, bias=bias, backend=name) for name in ("native", "reference")
+    )
+    close(found, expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+def test_gradients_of_gradients_in_other_types(dtype: torch.dtype) -> None:
+    other = torch.float32 if dtype == torch.bfloat16 else torch.float64
+    q, k, v = (side.to(dtype).requires_grad_() for side in inputs(6))
+    bias = random(2, 2, 6, 6).to(other).requires_grad_()
+    out = aq.attention(q, k, v, bias=bias, backend="native")
+    first = torch.autograd.grad(out.float().square().sum(), (q, bias), create_graph=True)
+    second = torch.autograd.grad(first[0].float().square().sum(), (q, k, v, bias))
+    assert [one.dtype for one in second] == [*3 * [dtype], other]
+    assert all(bool(one.isfinite().all()) for one in second)
+
+
+def test_a_hook_is_told_where_a_single_query_stands() -> None:
+    q, k, v = inputs(40)
+
+    def hook(score: Any, b: Any, h: Any, i: Any, j: Any) -> Any:
+        return score + 0.01 * j * j - 0.1 * i
+
+    everything = aq.attention(q, k, v, pattern=aq.Window(4), score_mod=hook)
+    one = aq.attention(q[:, :, 30:31], k, v, pattern=aq.Window(4), score_mod=hook, q_offset=30)
+    close(one, everything[:, :, 30:31])
+
+
+@pytest.mark.parametrize("pattern", [aq.Window(4) & aq.Causal(), aq.Window(4), aq.Causal(), None])
+def test_a_single_query_sees_what_it_sees_among_others(pattern: aq.Pattern | None) -> None:
+    q, k, v = inputs(40)
+    ids = (torch.arange(40) // 16).expand(2, 40)
+    terms: dict[str, Any] = {"bias": table(40), "key_mask": coin(2, 40), "document_ids": ids}
+    everything = aq.attention(q, k, v, pattern=pattern, backend="reference", **terms)
+    for at in (0, 3, 30, 39):
+        for backend in ("auto", "native", "sdpa"):
+            one = aq.attention(
+                q[:, :, at : at + 1], k, v, pattern=pattern, q_offset=at, backend=backend, **terms
+            )
+            close(one, everything[:, :, at : at + 1])
+
+
+def test_very_large_scores_are_numbers_in_the_backward_pass() -> None:
+    q = torch.full((1, 1, 64, 4), 3e4).requires_grad_()
+    k = (3e4 + torch.arange(256.0).view(1, 1, 64, 4)).requires_grad_()
+    out = aq.attention(q, k, torch.randn(1, 1, 64, 4), backend="native")
+    assert all(bool(one.isfinite().all()) for one in torch.autograd.grad(out.sum(), (q, k)))

@@ -270,3 +270,42 @@ def test_terms_shared_by_batch_rows_are_summed_in_parts(monkeypatch: pytest.Monk
         out = aq.attention(q, k, v, bias=bias, gain=gain, backend=backend)
         found.append(torch.autograd.grad(out.square().sum(), wanted))
     torch.testing.assert_close(found[0], found[1], rtol=0, atol=1e-11)
+
+
+def test_masked_pairs_of_one_slice_are_left_to_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hub inside a window is masked in the tiles of the one and counted in those of the other:
+    who has nothing to add to a shared gradient does not touch it."""
+    pattern = aq.Window(30) | aq.Global(tuple(range(0, 300, 20)))
+    q, k, v = (random(1, 1, 300, 4, seed=seed) for seed in (1, 2, 3))
+    bias = torch.zeros(1, 1, 300, 300, dtype=torch.float64, requires_grad=True)
+    # -0 + 0 is 0: the sign says what was touched
+    marked = torch.zeros_like(bias)
+    marked.fill_(-0.0)
+    monkeypatch.setattr(heads, "_room", lambda term, given: None if term is None else marked)
+    monkeypatch.setattr(heads, "_add", lambda *arguments: None)
+    aq.attention(q, k, v, pattern=pattern, bias=bias, backend="native").sum().backward()
+    outside = ~pattern.mask(300)
+    assert bool(torch.signbit(marked[0, 0][outside]).all())
+    assert not bool(torch.signbit(marked[0, 0][~outside]).all())
+
+
+_FORKED = """
+import os, torch, anyseq as aq
+torch.set_num_threads(2)
+torch.randn(4_000_000).exp_()  # torch's threads, and none of the kernel's
+q = torch.randn(1, 4, 128, 8)
+aq.attention_plan(q, q, q, pattern=aq.Window(64), backend="native")  # torch's would hang in a fork
+child = os.fork()
+if child == 0:
+    aq.attention(q, q, q, pattern=aq.Window(64), backend="native")
+    os._exit(0)
+print(os.waitpid(child, 0)[1])
+"""
+
+
+def test_a_fork_before_the_first_call() -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", _FORKED],
+        capture_output=True, text=True, check=True, timeout=60,
+    )  # fmt: skip
+    assert done.stdout.strip() == "0"

@@ -15,6 +15,8 @@ def narrowed(call: Call) -> Call:
     that is quick to ask: windows, the past, and both."""
     if call.q.shape[2] != 1 or call.mask is not None or call.mask_mod is not None:
         return call
+    if call.score_mod is not None or call.weight_mod is not None:  # they are told positions
+        return call
     reach = (inf, inf) if call.pattern is None else _reach(call.pattern)
     if reach is None:
         return call

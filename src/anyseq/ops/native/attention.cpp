@@ -107,9 +107,10 @@ struct Call {
 
 // ---- arithmetic ----
 
+// 2^x for x <= 0; what roundings make positive counts as 0.
 inline float power_of_two(float x) {
   // below the smallest normal number: 0, since products with less crawl
-  const float kept = std::max(x, -126.0f);
+  const float kept = std::min(std::max(x, -126.0f), 0.0f);
   const float whole = std::floor(kept), y = (kept - whole - 0.5f) * float(LN_2);
   float p = 1.0f / 5040;
   for (float c : {1.0f / 720, 1.0f / 120, 1.0f / 24, 1.0f / 6, 0.5f, 1.0f, 1.0f}) p = p * y + c;
@@ -120,7 +121,7 @@ inline float power_of_two(float x) {
 }
 
 inline double power_of_two(double x) {
-  const double kept = std::max(x, -1022.0);
+  const double kept = std::min(std::max(x, -1022.0), 0.0);
   const double whole = std::floor(kept), y = (kept - whole - 0.5) * LN_2;
   double p = 1.0 / 6227020800.0;
   for (double c : {1.0 / 479001600, 1.0 / 39916800, 1.0 / 3628800, 1.0 / 362880, 1.0 / 40320,
@@ -304,13 +305,12 @@ struct Line {
     return room;
   }
 
-  // Add values to the entries of a grid's gradient that begins at `base`.
-  void collect(const Grid<T>& grid, T* base, const T* values) const {
+  // Add values to the entries of a grid's gradient that begins at `base`. Pairs of weight 0 are not
+  // touched: what is masked here may be another slice's at this very moment.
+  void collect(const Grid<T>& grid, T* base, const T* values, const T* weights) const {
     T* row = base + i * grid.row;
-    if (!order && grid.column == 1)
-      for (int64_t j = x; j < y; j++) row[key + j] += values[j];
-    else
-      for (int64_t j = x; j < y; j++) row[(order ? order[j] : key + j) * grid.column] += values[j];
+    for (int64_t j = x; j < y; j++)
+      if (weights[j] != 0) row[(order ? order[j] : key + j) * grid.column] += values[j];
   }
 
   // From q k^T·scale to the scores, in base 2; `slope`, if asked for: the softcap's derivative.
@@ -559,14 +559,14 @@ void backward_group(const Call<T>& call, const Layout& layout, const Pass& pass,
       if (gain) {
         if (dgain) {
           for (int64_t j = x; j < y; j++) a[j] = g[j] * p[j];
-          line.collect(call.dgain, dgain, a);
+          line.collect(call.dgain, dgain, a, p);
         }
         for (int64_t j = x; j < y; j++) g[j] *= gain[j];
       }
       for (int64_t j = x; j < y; j++) g[j] = p[j] * (g[j] - less);
       if (call.softcap)
         for (int64_t j = x; j < y; j++) g[j] *= slope[j];
-      if (dbias) line.collect(call.dbias, dbias, g);
+      if (dbias) line.collect(call.dbias, dbias, g, p);
       if (gain)
         for (int64_t j = x; j < y; j++) p[j] *= gain[j];
       if (call.dropout)

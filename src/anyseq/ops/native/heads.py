@@ -86,7 +86,7 @@ def _arguments(job: Job, out: Tensor, lse: Tensor) -> Arguments:
     bias, gain = (
         reversed_table(term, *sizes.queries_and_keys, sizes.q_offset)
         if term is not None and term.ndim == 2
-        else term
+        else (None if term is None else term.resolve_neg())
         for term in (job.bias, job.gain)
     )
     return Arguments(
@@ -116,10 +116,12 @@ def _stretches(job: Job) -> Tensor | None:
 
 
 def _side_by_side(given: Tensor) -> Tensor:
-    """With features side by side and rows apart, as a BLAS wants them."""
+    """With features side by side and rows apart, as a BLAS wants them, also where there is one row
+    only, whose stride is nothing to torch."""
+    given = given.resolve_neg()
     if given.stride(3) == 1 and given.stride(2) >= given.shape[3]:
         return given
-    return given.contiguous()
+    return given.clone(memory_format=torch.contiguous_format)
 
 
 def _room(term: Tensor | None, given: Arguments) -> Tensor | None:

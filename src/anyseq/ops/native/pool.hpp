@@ -124,4 +124,7 @@ inline Pool& pool() {
   return *the_pool;
 }
 
+// When the library is loaded: a fork may come before the first call.
+[[maybe_unused]] static Pool& prepared_pool = pool();
+
 }  // namespace anyseq

@@ -60,6 +60,10 @@ def differentiable_gradients(
         q_offset=q_offset,
         return_lse=lse_gradient is not None,
     )  # fmt: skip
+    given = (q, k, v, bias, gain)
+    dtype = torch.float64 if q.dtype == torch.float64 else torch.float32
+    q, k, v, out_gradient = (side.to(dtype) for side in (q, k, v, out_gradient))
+    bias, gain = (None if term is None else term.to(dtype) for term in (bias, gain))
     groups, allowed = call.groups, call.allowed()
     keys, values = (side.repeat_interleave(groups, dim=1) for side in (k, v))
     scores, slope = (q * scale) @ keys.mT, None
@@ -81,12 +85,18 @@ def differentiable_gradients(
     if slope is not None:
         dscores = dscores * slope
     dkeys, dvalues = dscores.mT @ q * scale, mixing.mT @ out_gradient
-    found = [dscores @ keys * scale, _by_group(dkeys, groups), _by_group(dvalues, groups)]
-    if wants_bias and bias is not None:
-        found.append(_of_term(dscores, bias, call))
-    if wants_gain and gain is not None:
-        found.append(_of_term(dmixing * weights, gain, call))
-    return [one.to(side.dtype) for one, side in zip(found[:3], (q, k, v), strict=True)] + found[3:]
+    found = [
+        dscores @ keys * scale,
+        _by_group(dkeys, groups),
+        _by_group(dvalues, groups),
+        _of_term(dscores, bias, call) if wants_bias and bias is not None else None,
+        _of_term(dmixing * weights, gain, call) if wants_gain and gain is not None else None,
+    ]
+    return [
+        one.to(side.dtype)
+        for one, side in zip(found, given, strict=True)
+        if one is not None and side is not None
+    ]
 
 
 def _dense(term: Tensor, call: Call) -> Tensor:

@@ -142,13 +142,20 @@ def _gradients(
     )
     backward = native_kernel.backward if native else torch_tiles.backward
     found = backward(job, returning)
-    pairs = [
-        (found.q, q), (found.k, k), (found.v, v), (found.bias, bias), (found.gain, gain),
-    ]  # fmt: skip
+    sides = [(found.q, q), (found.k, k), (found.v, v)]
+    terms = [(found.bias, bias), (found.gain, gain)]
+    # In the type of what was given, and in the order of memory that the operator promises: a copy
+    # in another type may have lain otherwise.
     return [
-        gradient.to(given.dtype)
-        for gradient, given in pairs
-        if gradient is not None and given is not None
+        *(
+            gradient if gradient.dtype == given.dtype else room_for(given).copy_(gradient)
+            for gradient, given in sides
+        ),
+        *(
+            gradient if gradient.dtype == given.dtype else torch.empty_like(given).copy_(gradient)
+            for gradient, given in terms
+            if gradient is not None and given is not None
+        ),
     ]
 
 
@@ -196,7 +203,8 @@ def _backward(
             out_gradient, lse_gradient, wants_bias, wants_gain, *arguments
         )
     else:
-        backward = _gradients if is_plain(out_gradient, *tensors[:3]) else tiles_backward
+        plain = is_plain(out_gradient, *(one for one in tensors if one is not None))
+        backward = _gradients if plain else tiles_backward
         found = backward(out_gradient, lse_gradient, out, lse, wants_bias, wants_gain, *arguments)
     dq, dk, dv, *rest = found
     dbias = rest.pop(0) if wants_bias else None

@@ -21,17 +21,13 @@ def run_tiles(call: Call, native: bool) -> tuple[torch.Tensor, torch.Tensor]:
     if call.dropout_p > 0:
         # Drawn from torch's own random state, so that torch.manual_seed governs dropout here, too.
         seed = torch.randint(2**62, (), dtype=torch.int64)
-    run = Step.apply if is_plain(call.q, call.k, call.v) else tiles
+    bias, gain = _tensor(call.bias), _tensor(call.gain)
+    tensors = (
+        call.q, call.k, call.v, mask, call.key_mask, call.document_ids, bias, gain, seed,
+    )  # fmt: skip
+    run = Step.apply if is_plain(*(one for one in tensors if one is not None)) else tiles
     out, lse = run(
-        call.q,
-        call.k,
-        call.v,
-        mask,
-        call.key_mask,
-        call.document_ids,
-        _tensor(call.bias),
-        _tensor(call.gain),
-        seed,
+        *tensors,
         "" if call.pattern is None else key_of(call.pattern),
         call.is_causal,
         call.scale,
