@@ -46,18 +46,28 @@ def calls(draw: st.DrawFn) -> Given:
     }
     if draw(st.booleans()):
         arguments["key_mask"] = coin(2, m, seed=draw(st.integers(0, 5)))
+    if draw(st.booleans()):
+        arguments["softcap"] = draw(st.sampled_from([0.5, 3.0, 50.0]))
+    if q_offset + n <= m and draw(st.booleans()):
+        whole = torch.arange(m) // draw(st.integers(1, 60))
+        arguments["document_ids"] = torch.stack([whole, whole % draw(st.integers(1, 3))])
     return Given(n, m, heads, heads // groups, arguments)
 
 
 @settings(max_examples=60)
-@given(calls(), st.sampled_from([torch.float64, torch.float32]))
-def test_fast_backends_are_the_formula(call: Given, dtype: torch.dtype) -> None:
+@given(calls(), st.sampled_from([torch.float64, torch.float32]), st.integers(1, 3))
+def test_fast_backends_are_the_formula(call: Given, dtype: torch.dtype, threads: int) -> None:
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        compare(call, dtype)
+    finally:
+        torch.set_num_threads(before)
+
+
+def compare(call: Given, dtype: torch.dtype) -> None:
     expected = run(call, "reference")
     terms = call.n + (call.m or call.n) + 8  # and the inputs were rounded
     for backend in ("native", "tiles"):
         got = run(call, backend, dtype=dtype)
         assert_same_result(got, expected, terms, torch.finfo(dtype).eps, backend)
-    if call.kv_heads == call.heads:
-        got = run(call, "native", lse=False, dtype=dtype)
-        expected = run(call, "reference", lse=False)
-        assert_same_result(got, expected, terms, torch.finfo(dtype).eps, "native")
