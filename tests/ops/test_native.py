@@ -234,7 +234,7 @@ def test_autocast_keeps_its_types() -> None:
 
 
 def test_a_single_row_or_key_in_any_order_of_memory() -> None:
-    """Its stride is nothing to torch, and everything to a BLAS."""
+    """Its stride is nothing to torch."""
     for n, m in ((1, 5), (5, 1), (1, 1)):
         q = random(1, 2, 24, n, seed=1).transpose(2, 3).requires_grad_()
         k, v = (random(1, 2, 24, m, seed=seed).transpose(2, 3).requires_grad_() for seed in (2, 3))

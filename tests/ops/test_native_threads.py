@@ -1,8 +1,9 @@
 """The native kernel: any number of threads, several callers, forked processes, and nothing left
-changed; and the same by the other BLAS and for every instruction set."""
+changed; and the same for every instruction set."""
 
 from __future__ import annotations
 
+import ctypes
 import multiprocessing
 import os
 import subprocess
@@ -136,7 +137,7 @@ def test_inside_hooks_and_from_the_threads_of_autograd() -> None:
 
 def test_nothing_is_left_changed(three_threads: None) -> None:
     """Threads of torch and of its BLAS, here and in other threads, and how subnormals count."""
-    torch_library: Any = library._torch_library()
+    torch_library: Any = ctypes.CDLL(f"{Path(torch.__file__).parent}/lib/libtorch_cpu.so")
     maximum = torch_library.mkl_get_max_threads
     tiny = torch.full((1,), 1e-310, dtype=torch.float64)
 
@@ -151,15 +152,10 @@ def test_nothing_is_left_changed(three_threads: None) -> None:
 
 
 @pytest.mark.parametrize("level", ["base", *library.levels()])
-@pytest.mark.parametrize("blas", ["torch", "SciPy"])
-def test_every_instruction_set_and_either_blas(
-    level: str, blas: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_instruction_set(level: str, monkeypatch: pytest.MonkeyPatch) -> None:
     suffix = Path(NATIVE.library._name).name.split(".", 1)[1]
     path = Path(library.__file__).with_name(f"_{level}.{suffix}")
-    chosen = library.torch_blas() if blas == "torch" else library.scipy_blas()
-    assert chosen is not None
-    other = library.Native(level, library.opened(path), chosen, NATIVE.openmp)
+    other = library.Native(level, library.opened(path), NATIVE.openmp)
     monkeypatch.setattr(heads, "loaded", lambda: other)
     for name in ("bias and gain, strided", "softcap", "documents", "tensors, gathered"):
         call = CALLS[name](129)
@@ -181,7 +177,6 @@ def test_without_openmp_threads_are_our_own(
         ("off", "ANYSEQ_NATIVE=0"),
         ("not compiled", "not compiled"),
         ("broken", "does not load"),
-        ("no BLAS", "exports a BLAS"),
     ],
 )
 def test_without_it_the_operators_of_torch_serve(
@@ -189,9 +184,6 @@ def test_without_it_the_operators_of_torch_serve(
 ) -> None:
     if reason == "off":
         monkeypatch.setenv("ANYSEQ_NATIVE", "0")
-    elif reason == "no BLAS":
-        monkeypatch.setattr(library, "torch_blas", lambda: None)
-        monkeypatch.setattr(library, "scipy_blas", lambda: None)
     else:
         monkeypatch.setattr(library, "__file__", str(tmp_path / "library.py"))
         if reason == "broken":

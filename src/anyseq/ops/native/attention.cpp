@@ -16,21 +16,25 @@
 // unit merges what its slices found, in their order. How many slices there are depends on the
 // shape alone, so the bits of the result do not depend on the number of threads.
 //
-// Tensors come as pointers, with strides in elements and features side by side; products of
-// matrices are the caller's BLAS. Nothing here knows of torch.
+// Tensors come as pointers, with strides in elements and features side by side. Nothing here knows of
+// torch.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <limits>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include <sys/mman.h>
 
+#include "arithmetic.hpp"
 #include "pool.hpp"
 
 namespace {
+
+using namespace anyseq;
 
 constexpr int64_t TASKS = 48;         // that a call is cut into, if it is long enough
 constexpr int64_t AREA = 1 << 18;     // scores of a slice at least: about a millisecond
@@ -77,19 +81,13 @@ struct Grid {  // (batch, head, query, key); a stride of 0: shared. A Toeplitz m
 };
 
 template <class T>
-using Gemm = void (*)(const char*, const char*, const int*, const int*, const int*, const T*,
-                      const T*, const int*, const T*, const int*, const T*, T*, const int*);
-
-template <class T>
 struct Call {
   int64_t batch, heads, groups, queries, keys, size, value_size, layouts, threads;
   double scale, softcap, dropout;  // 0: none
   uint64_t seed;
   int64_t first_batch_row;  // of a larger call, which dropout counts in
   const Layout* layout;  // head h has the layout h mod layouts
-  Gemm<T> gemm;
-  anyseq::Parallel openmp;   // may be null
-  int (*blas_threads)(int);  // sets this thread's number, gives the one before; may be null
+  Parallel openmp;  // may be null
   Rows<const T> q, k, v;
   Rows<T> out;
   T* lse;                      // (B, H, N)
@@ -105,154 +103,60 @@ struct Call {
   int64_t bias_sum, gain_sum;  // the entries of a head's gradient that tiles share; 0: none do
 };
 
-// ---- arithmetic ----
-
-// 2^x for x <= 0; what roundings make positive counts as 0.
-inline float power_of_two(float x) {
-  // below the smallest normal number: 0, since products with less crawl
-  const float kept = std::min(std::max(x, -126.0f), 0.0f);
-  const float whole = std::floor(kept), y = (kept - whole - 0.5f) * float(LN_2);
-  float p = 1.0f / 5040;
-  for (float c : {1.0f / 720, 1.0f / 120, 1.0f / 24, 1.0f / 6, 0.5f, 1.0f, 1.0f}) p = p * y + c;
-  const int32_t bits = (int32_t(whole) + 127) << 23;
-  float power;
-  std::memcpy(&power, &bits, sizeof power);
-  return x < -126.0f ? 0.0f : p * 1.41421356237f * power;
-}
-
-inline double power_of_two(double x) {
-  const double kept = std::min(std::max(x, -1022.0), 0.0);
-  const double whole = std::floor(kept), y = (kept - whole - 0.5) * LN_2;
-  double p = 1.0 / 6227020800.0;
-  for (double c : {1.0 / 479001600, 1.0 / 39916800, 1.0 / 3628800, 1.0 / 362880, 1.0 / 40320,
-                   1.0 / 5040, 1.0 / 720, 1.0 / 120, 1.0 / 24, 1.0 / 6, 0.5, 1.0, 1.0})
-    p = p * y + c;
-  const int64_t bits = (int64_t(whole) + 1023) << 52;
-  double power;
-  std::memcpy(&power, &bits, sizeof power);
-  return x < -1022.0 ? 0.0 : p * 1.4142135623730951 * power;
-}
-
-// tanh x = sign x · (1 - 2/(e^{2|x|} + 1)); near 0, where that cancels, its series.
-template <class T>
-inline T tangent(T x) {
-  const T a = std::fabs(x), s = a * a;
-  const T far = 1 - 2 * power_of_two(T(-2 * LOG2_E) * a) / (1 + power_of_two(T(-2 * LOG2_E) * a));
-  const T near = a * (1 - s / 3 * (1 - s * T(0.4) * (1 - s * T(17.0 / 42))));
-  return std::copysign(a < T(sizeof(T) == 4 ? 0.03 : 1e-3) ? near : far, x);
-}
-
-// A number of 32 bits for a pair, from a key for its row: two rounds of multiply and shift.
-inline uint32_t mixed(uint32_t x) {
-  x = (x ^ (x >> 16)) * 0x7feb352du;
-  x = (x ^ (x >> 15)) * 0x846ca68bu;
-  return x ^ (x >> 16);
-}
-
-inline uint64_t row_key(uint64_t x) {  // splitmix64
-  x += 0x9e3779b97f4a7c15u;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-  return x ^ (x >> 31);
-}
-
-// C (m, n) = alpha·op(A) op(B) + beta·C, row-major.
-template <class T>
-void product(const Call<T>& call, bool ta, bool tb, int64_t m, int64_t n, int64_t k, double alpha,
-             const T* a, int64_t lda, const T* b, int64_t ldb, int beta, T* c, int64_t ldc) {
-  const int rows = int(m), cols = int(n), inner = int(k), la = int(lda), lb = int(ldb);
-  const int lc = int(ldc);
-  const T scale = T(alpha), keep = T(beta);
-  call.gemm(tb ? "T" : "N", ta ? "T" : "N", &cols, &rows, &inner, &scale, b, &lb, a, &la, &keep, c,
-            &lc);
-}
-
-// The same where B and C have rows of few features, as all but the scores do. A BLAS copies both
-// factors into an order of its own first, which for a small tile takes a quarter of the time; here
-// rows of B are read as they stand, and a block of C stays in registers. A is (m, k), or (k, m) if
-// it is to be transposed.
-#if defined(__AVX512F__)
-constexpr int LANES = 16, HIGH = 6, WIDE = 4;
-#elif defined(__AVX2__)
-constexpr int LANES = 8, HIGH = 6, WIDE = 2;
-#else
-constexpr int LANES = 4, HIGH = 4, WIDE = 2;
-#endif
-
-template <int R, int V>
-inline void block(bool ta, int64_t k, float alpha, const float* a, int64_t lda, const float* b,
-                  int64_t ldb, bool keep, float* c, int64_t ldc) {
-  typedef float Vector __attribute__((vector_size(4 * LANES)));
-  Vector sums[R][V] = {};
-  const int64_t down = ta ? 1 : lda, along = ta ? lda : 1;
-  for (int64_t i = 0; i < k; i++) {
-    Vector row[V];
-    for (int u = 0; u < V; u++) std::memcpy(&row[u], b + i * ldb + u * LANES, sizeof row[u]);
-    for (int r = 0; r < R; r++)
-      for (int u = 0; u < V; u++) sums[r][u] += row[u] * a[r * down + i * along];
-  }
-  for (int r = 0; r < R; r++)
-    for (int u = 0; u < V; u++) {
-      Vector out = {};
-      if (keep) std::memcpy(&out, c + r * ldc + u * LANES, sizeof out);
-      out += alpha * sums[r][u];
-      std::memcpy(c + r * ldc + u * LANES, &out, sizeof out);
-    }
-}
-
-template <int V>
-void strip(bool ta, int64_t m, int64_t k, float alpha, const float* a, int64_t lda, const float* b,
-           int64_t ldb, bool keep, float* c, int64_t ldc) {
-  int64_t r = 0;
-  const int64_t down = ta ? 1 : lda;
-  for (; r + HIGH <= m; r += HIGH)
-    block<HIGH, V>(ta, k, alpha, a + r * down, lda, b, ldb, keep, c + r * ldc, ldc);
-  for (; r + 2 <= m; r += 2)
-    block<2, V>(ta, k, alpha, a + r * down, lda, b, ldb, keep, c + r * ldc, ldc);
-  if (r < m) block<1, V>(ta, k, alpha, a + r * down, lda, b, ldb, keep, c + r * ldc, ldc);
-}
-
-template <class T>
-void into_rows(const Call<T>& call, bool ta, int64_t m, int64_t n, int64_t k, double alpha,
-               const T* a, int64_t lda, const T* b, int64_t ldb, int beta, T* c, int64_t ldc) {
-  if constexpr (sizeof(T) == 4 && LANES > 4)
-    if (n % (LANES * WIDE) == 0 && n <= 2 * LANES * WIDE) {
-      for (int64_t j = 0; j < n; j += LANES * WIDE)
-        strip<WIDE>(ta, m, k, float(alpha), a, lda, b + j, ldb, beta, c + j, ldc);
-      return;
-    }
-  product(call, ta, false, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
-}
-
 // ---- one thread's working memory ----
 
 template <class T>
 struct Scratch {
-  std::vector<T> held[8];
+  std::vector<T> held[10];
   std::vector<int64_t> x, y;
-  T* take(int which, int64_t size) {
-    if (int64_t(held[which].size()) < size) held[which].resize(size);
-    return held[which].data();
+  T* take(int which, int64_t size) {  // aligned as vectors are
+    constexpr int64_t spare = BYTES / sizeof(T);
+    if (int64_t(held[which].size()) < size + spare) held[which] = std::vector<T>(size + spare);
+    const uintptr_t first = reinterpret_cast<uintptr_t>(held[which].data());
+    return reinterpret_cast<T*>((first + BYTES - 1) / BYTES * BYTES);
   }
 };
 
-enum { SCORES, CHANGE, QUERIES, KEYS, VALUES, ROWS_OUT, ROW, SUMS };
+enum { SCORES, CHANGE, QUERIES, KEYS, VALUES, ACROSS_KEYS, ACROSS_VALUES, ROWS_OUT, ROW, SUMS };
 
 // The rows first, ... of a matrix in a pass's order: as they stand, or copied together.
 template <class T>
-struct Panel {
-  const T* data;
-  int64_t pitch;
-};
-
-template <class T>
-Panel<T> panel(const Rows<const T>& from, int64_t b, int64_t h, const int64_t* order,
-               int64_t first, int64_t count, int64_t size, T* room) {
+Panel<const T> picked(const Rows<const T>& from, int64_t b, int64_t h, const int64_t* order,
+                      int64_t first, int64_t count, int64_t size, int which, Scratch<T>& scratch) {
   if (!order) return {from.at(b, h, first), from.row};
+  T* room = scratch.take(which, count * size);
   for (int64_t r = 0; r < count; r++)
     std::memcpy(room + r * size, from.at(b, h, order[first + r]), size * sizeof(T));
   return {room, size};
 }
+
+// The keys and values of a slice: columns from `first` on, in the order of its pass. Products with
+// rows of queries want them across: feature by feature.
+template <class T>
+struct Sides {
+  int64_t first;
+  Panel<const T> k, v, across_k, across_v;
+
+  Sides(const Call<T>& call, const Pass& pass, int64_t first, int64_t last, int64_t b, int64_t g,
+        bool backward, Scratch<T>& scratch)
+      : first(first) {
+    const int64_t count = last - first, d = call.size, e = call.value_size;
+    k = picked(call.k, b, g, pass.columns, first, count, d, KEYS, scratch);
+    v = picked(call.v, b, g, pass.columns, first, count, e, VALUES, scratch);
+    across_k = across(k, count, d, ACROSS_KEYS, scratch);
+    across_v = backward ? across(v, count, e, ACROSS_VALUES, scratch) : v;
+  }
+
+ private:
+  static Panel<const T> across(Panel<const T> rows, int64_t count, int64_t size, int which,
+                               Scratch<T>& scratch) {
+    // an odd number of vectors from row to row, so that rows do not meet in the same lines of cache
+    const int64_t pitch = ((count / LANES<T> + 2) | 1) * LANES<T>;
+    const Panel<T> room{scratch.take(which, size * pitch), pitch};
+    transpose(rows, count, size, room);
+    return {room.data, pitch};
+  }
+};
 
 // ---- a tile ----
 
@@ -362,9 +266,45 @@ struct Line {
     }
   }
 
-  void clear_outside(T* s) const {
-    std::fill(s, s + x, T(0));
-    std::fill(s + y, s + count, T(0));
+  // Of a row of w scores, whole vectors: none where nobody looks. Gives the highest, or `top`.
+  T highest(T* s, int64_t w, T top) const {
+    const Vector<T> none = Vector<T>{} - std::numeric_limits<T>::infinity();
+    Vector<T> most = none;
+    for (int64_t j = 0; j < w; j += LANES<T>) {
+      const Vector<T> given = load<Vector<T>>(s + j), some = inside(j) ? given : none;
+      store(s + j, some);
+      most = some > most ? some : most;
+    }
+    return std::max(top, largest_of<T>(most));
+  }
+
+  // The weights 2^(s - shift); 0 where nobody looks. Gives their sum.
+  T weights(T* s, int64_t w, T shift) const {
+    Vector<T> sum = {};
+    for (int64_t j = 0; j < w; j += LANES<T>) {
+      const Vector<T> power = power_of_two<T>(load<Vector<T>>(s + j) - shift);
+      const Vector<T> weight = inside(j) ? power : Vector<T>{};
+      store(s + j, weight);
+      sum += weight;
+    }
+    return sum_of<T>(sum);
+  }
+
+  // The changes of scores, p ∘ (g - less), from those g of the weights p.
+  void changes(T* g, const T* p, int64_t w, T less) const {
+    for (int64_t j = 0; j < w; j += LANES<T>) {
+      const Vector<T> change = load<Vector<T>>(p + j) * (load<Vector<T>>(g + j) - less);
+      store(g + j, inside(j) ? change : Vector<T>{});
+    }
+  }
+
+ private:
+  // Which of the columns from j on are seen, a vector of them.
+  Places<T> inside(int64_t j) const {
+    using Place = std::remove_reference_t<decltype(Places<T>{}[0])>;
+    Places<T> at;
+    for (int u = 0; u < LANES<T>; u++) at[u] = Place(u);
+    return (at >= Place(x - j)) & (at < Place(y - j));
   }
 };
 
@@ -405,22 +345,15 @@ inline Group group_from(const Pass& pass, int64_t first) {
   return {first, last};
 }
 
-// Where a group's rows are written.
-template <class T>
-struct Target {
-  T* data;
-  int64_t pitch;
-};
-
 // out of the group's rows, and their log-sum-exp in base 2; -inf for a row that sees nothing.
 template <class T>
 void forward_group(const Call<T>& call, const Layout& layout, const Pass& pass, Group group,
-                   int64_t b, int64_t h, Target<T> out, T* lse, Scratch<T>& scratch) {
+                   int64_t b, int64_t h, const Sides<T>& sides, Panel<T> out, T* lse,
+                   Scratch<T>& scratch) {
   const Tile& head = pass.tiles[group.first];
   const int64_t m = head.height, d = call.size, e = call.value_size;
-  const int64_t side = h / (call.heads / call.groups);
   const T none = -std::numeric_limits<T>::infinity();
-  const Panel<T> q = panel(call.q, b, h, pass.rows, head.row, m, d, scratch.take(QUERIES, m * d));
+  const Panel<const T> q = picked(call.q, b, h, pass.rows, head.row, m, d, QUERIES, scratch);
   T* total = scratch.take(SUMS, m);
   std::fill(lse, lse + m, none);  // the largest score so far, until the end
   std::fill(total, total + m, T(0));
@@ -428,33 +361,26 @@ void forward_group(const Call<T>& call, const Layout& layout, const Pass& pass, 
   for (int64_t t = group.first; t < group.last; t++) {
     const Tile& tile = pass.tiles[t];
     const View<T> view(call, layout, pass, tile, b, scratch);
-    const int64_t w = view.width;
-    if (w <= 0) continue;
-    T *s = scratch.take(SCORES, m * w), *room = scratch.take(ROW, 2 * w);
-    const Panel<T> k = panel(call.k, b, side, pass.columns, view.key, w, d,
-                             scratch.take(KEYS, pass.columns ? w * d : 0));
-    product(call, false, true, m, w, d, call.scale * LOG2_E, q.data, q.pitch, k.data, k.pitch, 0, s,
-            w);
+    if (view.width <= 0) continue;
+    const int64_t w = whole<T>(view.width), at = view.key - sides.first;
+    const Panel<T> s{scratch.take(SCORES, m * w), w};
+    T* room = scratch.take(ROW, w);
+    multiply(m, w, d, call.scale * LOG2_E, Left<T>{q.data, q.pitch, 1},
+             Panel<const T>{sides.across_k.data + at, sides.across_k.pitch}, false, s);
     for (int64_t r = 0; r < m; r++) {
-      T* row = s + r * w;
+      T* row = s.data + r * w;
       const int64_t i = pass.rows ? pass.rows[tile.row + r] : tile.row + r;
       const Line<T> line = view.line(call, b, h, i, r);
       line.finish(row, room, nullptr);
-      T top = lse[r], sum = 0;
-      for (int64_t j = line.x; j < line.y; j++) top = row[j] > top ? row[j] : top;
+      const T top = line.highest(row, w, lse[r]);
       if (top == none) {  // nothing is seen yet, or NaN, which goes on to the sum
-        for (int64_t j = line.x; j < line.y; j++) sum += row[j] == none ? T(0) : row[j];
+        for (int64_t j = line.x; j < line.y; j++) total[r] += row[j] == none ? T(0) : row[j];
         std::fill(row, row + w, T(0));
-        total[r] += sum;
         continue;
       }
-      for (int64_t j = line.x; j < line.y; j++) {
-        row[j] = power_of_two(row[j] - top);
-        sum += row[j];
-      }
-      line.clear_outside(row);
+      const T sum = line.weights(row, w, top);
       if (begun && top > lse[r]) {
-        const T shrink = power_of_two(lse[r] - top);
+        const T shrink = power_of_two<T>(lse[r] - top);
         total[r] *= shrink;
         for (int64_t c = 0; c < e; c++) out.data[r * out.pitch + c] *= shrink;
       }
@@ -469,9 +395,7 @@ void forward_group(const Call<T>& call, const Layout& layout, const Pass& pass, 
         for (int64_t j = line.x; j < line.y; j++) row[j] *= room[j];
       }
     }
-    const Panel<T> v = panel(call.v, b, side, pass.columns, view.key, w, e,
-                             scratch.take(VALUES, pass.columns ? w * e : 0));
-    into_rows(call, false, m, e, w, 1, s, w, v.data, v.pitch, begun, out.data, out.pitch);
+    multiply(m, e, view.width, 1, Left<T>{s.data, w, 1}, sides.v.from(at), begun, out);
     begun = true;
   }
   for (int64_t r = 0; r < m; r++) {
@@ -485,72 +409,54 @@ void forward_group(const Call<T>& call, const Layout& layout, const Pass& pass, 
   }
 }
 
-// What a task adds gradients to: columns [first, ...) of k and v, in the order of the pass.
+// What a task adds gradients to: columns of k and v, from the first of its sides on.
 template <class T>
 struct Sums {
-  T *k, *v;
-  int64_t k_pitch, v_pitch, first;
+  Panel<T> k, v;
 };
 
 template <class T>
 void backward_group(const Call<T>& call, const Layout& layout, const Pass& pass, Group group,
-                    int64_t b, int64_t h, Target<T> dq, const Sums<T>& sums, T* dbias, T* dgain,
-                    Scratch<T>& scratch) {
+                    int64_t b, int64_t h, const Sides<T>& sides, Panel<T> dq, const Sums<T>& sums,
+                    T* dbias, T* dgain, Scratch<T>& scratch) {
   const Tile& head = pass.tiles[group.first];
   const int64_t m = head.height, d = call.size, e = call.value_size;
-  const int64_t side = h / (call.heads / call.groups);
   const T none = -std::numeric_limits<T>::infinity();
-  const Panel<T> q = panel(call.q, b, h, pass.rows, head.row, m, d, scratch.take(QUERIES, m * d));
-  const Panel<T> dout =
-      panel(call.dout, b, h, pass.rows, head.row, m, e, scratch.take(ROWS_OUT, m * e));
+  const Panel<const T> q = picked(call.q, b, h, pass.rows, head.row, m, d, QUERIES, scratch);
+  const Panel<const T> dout =
+      picked(call.dout, b, h, pass.rows, head.row, m, e, ROWS_OUT, scratch);
   T *delta = scratch.take(SUMS, 2 * m), *shift = delta + m;
   for (int64_t r = 0; r < m; r++) {
     const int64_t i = pass.rows ? pass.rows[head.row + r] : head.row + r;
     const int64_t place = (b * call.heads + h) * call.queries + i;
-    const T *out = call.out.at(b, h, i), *change = dout.data + r * dout.pitch;
-    T sum = 0;
-    for (int64_t c = 0; c < e; c++) sum += out[c] * change[c];
-    delta[r] = call.dlse ? sum - call.dlse[place] : sum;
+    delta[r] = dot(call.out.at(b, h, i), dout.data + r * dout.pitch, e);
+    if (call.dlse) delta[r] -= call.dlse[place];
     shift[r] = call.lse[place] * T(LOG2_E);
   }
-  const bool plain = !call.dropout && !call.softcap && !call.gain.data && !dbias;
   bool begun = false;
   for (int64_t t = group.first; t < group.last; t++) {
     const Tile& tile = pass.tiles[t];
     const View<T> view(call, layout, pass, tile, b, scratch);
-    const int64_t w = view.width;
-    if (w <= 0) continue;
-    T *s = scratch.take(SCORES, m * w), *u = scratch.take(CHANGE, m * w);
+    if (view.width <= 0) continue;
+    const int64_t w = whole<T>(view.width), at = view.key - sides.first;
+    const Panel<T> s{scratch.take(SCORES, m * w), w}, u{scratch.take(CHANGE, m * w), w};
     T *room = scratch.take(ROW, 4 * w), *slope = room + w, *kept = slope + w, *a = kept + w;
-    const Panel<T> k = panel(call.k, b, side, pass.columns, view.key, w, d,
-                             scratch.take(KEYS, pass.columns ? w * d : 0));
-    const Panel<T> v = panel(call.v, b, side, pass.columns, view.key, w, e,
-                             scratch.take(VALUES, pass.columns ? w * e : 0));
-    product(call, false, true, m, w, d, call.scale * LOG2_E, q.data, q.pitch, k.data, k.pitch, 0, s,
-            w);
-    product(call, false, true, m, w, e, 1, dout.data, dout.pitch, v.data, v.pitch, 0, u, w);
+    multiply(m, w, d, call.scale * LOG2_E, Left<T>{q.data, q.pitch, 1},
+             Panel<const T>{sides.across_k.data + at, sides.across_k.pitch}, false, s);
+    multiply(m, w, e, 1, Left<T>{dout.data, dout.pitch, 1},
+             Panel<const T>{sides.across_v.data + at, sides.across_v.pitch}, false, u);
     for (int64_t r = 0; r < m; r++) {
-      T *__restrict p = s + r * w, *__restrict g = u + r * w;
+      T *p = s.data + r * w, *g = u.data + r * w;
       const int64_t i = pass.rows ? pass.rows[tile.row + r] : tile.row + r;
       const Line<T> line = view.line(call, b, h, i, r);
       const int64_t x = line.x, y = line.y;
-      line.finish(p, room, call.softcap ? slope : nullptr);
       if (shift[r] == none) {  // sees nothing, or only what is forbidden
         std::fill(p, p + w, T(0));
         std::fill(g, g + w, T(0));
         continue;
       }
-      const T most = shift[r], less = delta[r];
-      if (plain) {
-        for (int64_t j = x; j < y; j++) {
-          p[j] = power_of_two(p[j] - most);
-          g[j] = p[j] * (g[j] - less);
-        }
-        line.clear_outside(p);
-        line.clear_outside(g);
-        continue;
-      }
-      for (int64_t j = x; j < y; j++) p[j] = power_of_two(p[j] - most);
+      line.finish(p, room, call.softcap ? slope : nullptr);
+      line.weights(p, w, shift[r]);
       if (call.dropout) {
         line.keep(kept);
         for (int64_t j = x; j < y; j++) g[j] *= kept[j];
@@ -563,7 +469,7 @@ void backward_group(const Call<T>& call, const Layout& layout, const Pass& pass,
         }
         for (int64_t j = x; j < y; j++) g[j] *= gain[j];
       }
-      for (int64_t j = x; j < y; j++) g[j] = p[j] * (g[j] - less);
+      line.changes(g, p, w, delta[r]);
       if (call.softcap)
         for (int64_t j = x; j < y; j++) g[j] *= slope[j];
       if (dbias) line.collect(call.dbias, dbias, g, p);
@@ -571,15 +477,10 @@ void backward_group(const Call<T>& call, const Layout& layout, const Pass& pass,
         for (int64_t j = x; j < y; j++) p[j] *= gain[j];
       if (call.dropout)
         for (int64_t j = x; j < y; j++) p[j] *= kept[j];
-      line.clear_outside(p);
-      line.clear_outside(g);
     }
-    const int64_t at = view.key - sums.first;
-    into_rows(call, true, w, e, m, 1, s, w, dout.data, dout.pitch, 1, sums.v + at * sums.v_pitch,
-              sums.v_pitch);
-    into_rows(call, true, w, d, m, call.scale, u, w, q.data, q.pitch, 1,
-              sums.k + at * sums.k_pitch, sums.k_pitch);
-    into_rows(call, false, m, d, w, call.scale, u, w, k.data, k.pitch, begun, dq.data, dq.pitch);
+    multiply(view.width, e, m, 1, Left<T>{s.data, 1, w}, dout, true, sums.v.from(at));
+    multiply(view.width, d, m, call.scale, Left<T>{u.data, 1, w}, q, true, sums.k.from(at));
+    multiply(m, d, view.width, call.scale, Left<T>{u.data, w, 1}, sides.k.from(at), begun, dq);
     begun = true;
   }
   if (!begun)
@@ -624,18 +525,26 @@ struct Part {  // of a unit: what a pass of one head found, in the order of the 
 };
 
 template <class T>
-struct Share {  // of a unit: what a slice of one pass of one layout adds to k and v
+struct Share {  // of a slice: what it adds to columns [first, last) of k and v, of one pass
   std::vector<T> k, v;
   int64_t first = 0, last = 0;
 };
 
 template <class T>
+struct Found {  // by a slice, backward
+  std::vector<Share<T>> shares;            // layout, pass
+  std::vector<std::vector<T>> bias, gain;  // head of the unit
+  bool whole = false;
+};
+
+template <class T>
 struct Unit {
   std::once_flag begun;
-  std::atomic<int64_t> left{0};
-  std::vector<Part<T>> parts;                    // head of the unit, pass
-  std::vector<Share<T>> shares;                  // slice, layout, pass
-  std::vector<std::vector<T>> bias, gain;        // slice, head of the unit
+  std::vector<Part<T>> parts;  // head of the unit, pass
+  std::vector<Found<T>> found;
+  std::mutex mutex;  // guards what follows, and `whole`
+  int64_t left = 0, added = 0;
+  bool adding = false;
 };
 
 template <class T>
@@ -674,17 +583,8 @@ class Work {
       in_large_pages(call_.out, call_.batch, call_.heads, call_.queries, call_.value_size);
     }
     const int64_t tasks = int64_t(units_.size()) * slices_;
-    return anyseq::pool().run(tasks, call_.threads, call_.openmp, [&](int64_t task) {
-      const int before = call_.blas_threads ? call_.blas_threads(1) : 0;
-      struct Restore {
-        const Call<T>& call;
-        int before;
-        ~Restore() {
-          if (call.blas_threads) call.blas_threads(before);
-        }
-      } restore{call_, before};
-      slice(task / slices_, task % slices_);
-    });
+    return pool().run(tasks, call_.threads, call_.openmp,
+                      [&](int64_t task) { slice(task / slices_, task % slices_); });
   }
 
  private:
@@ -705,11 +605,7 @@ class Work {
         if (!backward_) part.lse.assign(pass.row_count, -std::numeric_limits<T>::infinity());
       }
     }
-    if (backward_) {
-      unit.shares.resize(slices_ * call_.layouts * passes_);
-      unit.bias.resize(slices_ * per_unit_);
-      unit.gain.resize(slices_ * per_unit_);
-    }
+    if (backward_) unit.found.resize(slices_);
   }
 
   void clear(int64_t b, int64_t h, const Layout& layout) {
@@ -738,47 +634,66 @@ class Work {
     const int64_t b = number / call_.groups, g = number % call_.groups;
     Unit<T>& unit = units_[number];
     std::call_once(unit.begun, [&] { begin(unit, g); });
-    if (backward_ && slices_ == 1) clear_sides(b, g);
+    if (backward_) {
+      if (slices_ == 1) clear_sides(b, g);
+      unit.found[s].shares.resize(call_.layouts * passes_);
+      unit.found[s].bias.resize(per_unit_);
+      unit.found[s].gain.resize(per_unit_);
+    }
+    if (s == 0)
+      for (int64_t own = 0; own < per_unit_; own++)
+        clear(b, g * per_unit_ + own, layout(g, own));
+    for (int64_t l = 0; l < call_.layouts; l++)
+      for (int64_t p = 0; p < call_.layout[l].count; p++) tiles(unit, b, g, s, l, p, scratch);
+    if (backward_) add_in_turn(unit, b, g, s);
+    std::unique_lock<std::mutex> hold(unit.mutex);
+    const bool last = --unit.left == 0;
+    hold.unlock();
+    if (last) finish(unit, b, g);
+  }
+
+  const Layout& layout(int64_t g, int64_t own) const {
+    return call_.layout[(g * per_unit_ + own) % call_.layouts];
+  }
+
+  // The tiles of one pass in a slice, of all heads of the unit that have this layout.
+  void tiles(Unit<T>& unit, int64_t b, int64_t g, int64_t s, int64_t l, int64_t p,
+             Scratch<T>& scratch) {
+    const Pass& pass = call_.layout[l].passes[p];
+    const int64_t first = cut(l, p)[s], last = cut(l, p)[s + 1];
+    int64_t left = pass.column_count, right = 0;
+    for (int64_t t = first; t < last; t++) {
+      left = std::min(left, pass.tiles[t].column);
+      right = std::max(right, pass.tiles[t].column + pass.tiles[t].width);
+    }
+    std::unique_ptr<Sides<T>> sides;
     for (int64_t own = 0; own < per_unit_; own++) {
-      const int64_t h = g * per_unit_ + own, l = h % call_.layouts;
-      const Layout& layout = call_.layout[l];
-      if (s == 0) clear(b, h, layout);
-      for (int64_t p = 0; p < layout.count; p++) {
-        const Pass& pass = layout.passes[p];
-        const int64_t first = cut(l, p)[s], last = cut(l, p)[s + 1];
-        if (first == last) continue;
-        Part<T>& part = unit.parts[own * passes_ + p];
+      const int64_t h = g * per_unit_ + own;
+      if (first == last || h % call_.layouts != l) continue;
+      if (!sides)
+        sides = std::make_unique<Sides<T>>(call_, pass, left, right, b, g, backward_, scratch);
+      Part<T>& part = unit.parts[own * passes_ + p];
+      const int64_t size = backward_ ? call_.size : call_.value_size;
+      const Rows<T>& result = backward_ ? call_.dq : call_.out;
+      const Panel<T> rows = direct(pass, p) ? Panel<T>{result.at(b, h, 0), result.row}
+                                            : Panel<T>{part.rows.data(), size};
+      T* sums = direct(pass, p) ? lse(b, h) : part.lse.data();
+      for (int64_t t = first; t < last;) {
+        const Group group = group_from(pass, t);
+        const int64_t row = pass.tiles[t].row;
         if (backward_) {
-          const Sums<T> sums = share(unit, b, g, s, l, p, first, last);
-          T* bias = term(call_.dbias, call_.bias_sum, unit.bias, s * per_unit_ + own, b, h);
-          T* gain = term(call_.dgain, call_.gain_sum, unit.gain, s * per_unit_ + own, b, h);
-          for (int64_t t = first; t < last;) {
-            const Group group = group_from(pass, t);
-            const int64_t row = pass.tiles[t].row;
-            const Target<T> dq =
-                direct(pass, p) ? Target<T>{call_.dq.at(b, h, row), call_.dq.row}
-                                : Target<T>{part.rows.data() + row * call_.size, call_.size};
-            backward_group(call_, layout, pass, group, b, h, dq, sums, bias, gain, scratch);
-            t = group.last;
-          }
+          Found<T>& found = unit.found[s];
+          const Sums<T> into = share(found.shares[l * passes_ + p], pass, b, g, left, right);
+          backward_group(call_, call_.layout[l], pass, group, b, h, *sides, rows.from(row), into,
+                         term(call_.dbias, call_.bias_sum, found.bias[own], b, h),
+                         term(call_.dgain, call_.gain_sum, found.gain[own], b, h), scratch);
         } else {
-          for (int64_t t = first; t < last;) {
-            const Group group = group_from(pass, t);
-            const int64_t row = pass.tiles[t].row;
-            if (direct(pass, p))
-              forward_group(call_, layout, pass, group, b, h,
-                            Target<T>{call_.out.at(b, h, row), call_.out.row}, lse(b, h) + row,
-                            scratch);
-            else
-              forward_group(call_, layout, pass, group, b, h,
-                            Target<T>{part.rows.data() + row * call_.value_size, call_.value_size},
-                            part.lse.data() + row, scratch);
-            t = group.last;
-          }
+          forward_group(call_, call_.layout[l], pass, group, b, h, *sides, rows.from(row),
+                        sums + row, scratch);
         }
+        t = group.last;
       }
     }
-    if (unit.left.fetch_sub(1) == 1) finish(unit, b, g);
   }
 
   void clear_sides(int64_t b, int64_t g) {
@@ -788,61 +703,70 @@ class Work {
     }
   }
 
-  // Where this slice adds the gradients of k and v: its own room, unless nobody else is about.
-  Sums<T> share(Unit<T>& unit, int64_t b, int64_t g, int64_t s, int64_t l, int64_t p, int64_t first,
+  // Where a slice adds the gradients of k and v: its own room, unless nobody else is about.
+  Sums<T> share(Share<T>& own, const Pass& pass, int64_t b, int64_t g, int64_t first,
                 int64_t last) {
-    const Pass& pass = call_.layout[l].passes[p];
     if (slices_ == 1 && !pass.columns)
-      return {call_.dk.at(b, g, 0), call_.dv.at(b, g, 0), call_.dk.row, call_.dv.row, 0};
-    Share<T>& own = unit.shares[(s * call_.layouts + l) * passes_ + p];
+      return {{call_.dk.at(b, g, first), call_.dk.row}, {call_.dv.at(b, g, first), call_.dv.row}};
     if (own.last == 0) {
-      own.first = pass.column_count;
-      for (int64_t t = first; t < last; t++) {
-        own.first = std::min(own.first, pass.tiles[t].column);
-        own.last = std::max(own.last, pass.tiles[t].column + pass.tiles[t].width);
-      }
-      own.k.assign((own.last - own.first) * call_.size, T(0));
-      own.v.assign((own.last - own.first) * call_.value_size, T(0));
+      own.first = first, own.last = last;
+      own.k.assign((last - first) * call_.size, T(0));
+      own.v.assign((last - first) * call_.value_size, T(0));
     }
-    return {own.k.data(), own.v.data(), call_.size, call_.value_size, own.first};
+    return {{own.k.data(), call_.size}, {own.v.data(), call_.value_size}};
   }
 
-  // Where entry (0, 0) of a head's gradient of a term is, for this slice; null: not asked for.
-  T* term(const Grid<T>& gradient, int64_t sum, std::vector<std::vector<T>>& own, int64_t which,
-          int64_t b, int64_t h) {
+  // Where entry (0, 0) of a head's gradient of a term is, for a slice; null: not asked for.
+  T* term(const Grid<T>& gradient, int64_t sum, std::vector<T>& own, int64_t b, int64_t h) {
     if (!gradient.data) return nullptr;
     if (!sum) return gradient.at(b, h, 0, 0);
-    if (own[which].empty()) own[which].assign(sum, T(0));
-    return own[which].data() + call_.queries - 1;  // of a Toeplitz matrix
+    if (own.empty()) own.assign(sum, T(0));
+    return own.data() + call_.queries - 1;  // of a Toeplitz matrix
+  }
+
+  // Add what slices found to the gradients, in their order: whoever ends the one whose turn it is
+  // adds it, and those after it that are whole. So a sum has the same bits whoever was first, and
+  // few slices wait for their turn with their memory.
+  void add_in_turn(Unit<T>& unit, int64_t b, int64_t g, int64_t s) {
+    std::unique_lock<std::mutex> hold(unit.mutex);
+    unit.found[s].whole = true;
+    if (unit.adding) return;
+    unit.adding = true;
+    while (unit.added < slices_ && unit.found[unit.added].whole) {
+      hold.unlock();
+      add(unit.found[unit.added], unit.added == 0, b, g);
+      hold.lock();
+      unit.added++;
+    }
+    unit.adding = false;
+  }
+
+  void add(Found<T>& found, bool first, int64_t b, int64_t g) {
+    if (first && slices_ > 1) clear_sides(b, g);
+    for (int64_t l = 0; l < call_.layouts; l++)
+      for (int64_t p = 0; p < call_.layout[l].count; p++)
+        add_share(call_.layout[l].passes[p], found.shares[l * passes_ + p], b, g);
+    for (int64_t own = 0; own < per_unit_; own++) {
+      add_term(call_.dbias, call_.bias_sum, found.bias[own], first, b, g * per_unit_ + own);
+      add_term(call_.dgain, call_.gain_sum, found.gain[own], first, b, g * per_unit_ + own);
+    }
+    found.shares = {};
+    found.bias = found.gain = {};
   }
 
   void finish(Unit<T>& unit, int64_t b, int64_t g) {
     for (int64_t own = 0; own < per_unit_; own++) {
       const int64_t h = g * per_unit_ + own;
-      const Layout& layout = call_.layout[h % call_.layouts];
-      for (int64_t p = 0; p < layout.count; p++)
-        if (!direct(layout.passes[p], p))
-          backward_ ? add_rows(layout.passes[p], unit.parts[own * passes_ + p], b, h)
-                    : merge_rows(layout.passes[p], unit.parts[own * passes_ + p], b, h);
-      if (backward_) {
-        add_term(call_.dbias, call_.bias_sum, unit.bias, own, b, h);
-        add_term(call_.dgain, call_.gain_sum, unit.gain, own, b, h);
-      } else {
-        for (int64_t i = 0; i < call_.queries; i++) lse(b, h)[i] *= T(LN_2);
+      for (int64_t p = 0; p < layout(g, own).count; p++) {
+        const Pass& pass = layout(g, own).passes[p];
+        if (direct(pass, p)) continue;
+        backward_ ? add_rows(pass, unit.parts[own * passes_ + p], b, h)
+                  : merge_rows(pass, unit.parts[own * passes_ + p], b, h);
       }
-    }
-    if (backward_) {
-      if (slices_ > 1) clear_sides(b, g);
-      for (int64_t s = 0; s < slices_; s++)
-        for (int64_t l = 0; l < call_.layouts; l++)
-          for (int64_t p = 0; p < call_.layout[l].count; p++)
-            add_share(call_.layout[l].passes[p], unit.shares[(s * call_.layouts + l) * passes_ + p],
-                      b, g);
+      if (!backward_)
+        for (int64_t i = 0; i < call_.queries; i++) lse(b, h)[i] *= T(LN_2);
     }
     unit.parts = {};
-    unit.shares = {};
-    unit.bias = {};
-    unit.gain = {};
   }
 
   void merge_rows(const Pass& pass, const Part<T>& part, int64_t b, int64_t h) {
@@ -853,7 +777,7 @@ class Work {
       const T *some = part.rows.data() + r * e, found = part.lse[r];
       if (found == -std::numeric_limits<T>::infinity()) continue;
       const T top = std::max(*sum, found);
-      const T old = power_of_two(*sum - top), fresh = power_of_two(found - top);
+      const T old = power_of_two<T>(*sum - top), fresh = power_of_two<T>(found - top);
       const T inverse = 1 / (old + fresh);
       for (int64_t c = 0; c < e; c++) out[c] = (out[c] * old + some[c] * fresh) * inverse;
       *sum = top + std::log2(old + fresh);
@@ -878,15 +802,12 @@ class Work {
     }
   }
 
-  void add_term(const Grid<T>& gradient, int64_t sum, const std::vector<std::vector<T>>& own,
-                int64_t head, int64_t b, int64_t h) {
+  void add_term(const Grid<T>& gradient, int64_t sum, const std::vector<T>& some, bool first,
+                int64_t b, int64_t h) {
     if (!gradient.data || !sum) return;
     T* into = gradient.at(b, h, 0, 0);
-    std::fill_n(into, sum, T(0));
-    for (int64_t s = 0; s < slices_; s++) {
-      const std::vector<T>& some = own[s * per_unit_ + head];
-      for (int64_t c = 0; c < int64_t(some.size()); c++) into[c] += some[c];
-    }
+    if (first) std::fill_n(into, sum, T(0));
+    for (int64_t c = 0; c < int64_t(some.size()); c++) into[c] += some[c];
   }
 
   const Call<T>& call_;

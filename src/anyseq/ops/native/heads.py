@@ -116,10 +116,9 @@ def _stretches(job: Job) -> Tensor | None:
 
 
 def _side_by_side(given: Tensor) -> Tensor:
-    """With features side by side and rows apart, as a BLAS wants them, also where there is one row
-    only, whose stride is nothing to torch."""
+    """With features side by side, and as they are meant, not negated."""
     given = given.resolve_neg()
-    if given.stride(3) == 1 and given.stride(2) >= given.shape[3]:
+    if given.stride(3) == 1 or given.shape[3] == 1:
         return given
     return given.clone(memory_format=torch.contiguous_format)
 

@@ -1,5 +1,6 @@
-// One parallel region: tasks 0, 1, ..., taken from a counter by the caller and by helper threads,
-// with no barrier before the end.
+// One parallel region: tasks taken from a counter by the caller and by helper threads, with no barrier
+// before the end. Threads that work at the same time get tasks that are far apart: neighbours lie in
+// the same pages of memory, which both would have to clear at their first touch.
 //
 // The helpers are those of the caller's OpenMP, if there is one. After every region of torch they
 // look out for the next one, on all cores, for milliseconds; others would have to share the cores
@@ -23,14 +24,17 @@ namespace anyseq {
 
 struct Region {
   const std::function<void(int64_t)>& task;
-  const int64_t tasks;
+  const int64_t tasks, lanes;       // tasks stand in so many lanes, of which one after the other gives
   int64_t helpers_wanted;           // guarded by the pool's mutex, as is the next
   int64_t helpers_inside = 0;
   std::atomic<int64_t> next{0};
   std::atomic<bool> failed{false};  // a task ran out of memory: the others are left alone
 
   void work() {
-    for (int64_t number; !failed && (number = next.fetch_add(1)) < tasks;) {
+    const int64_t length = (tasks + lanes - 1) / lanes;
+    for (int64_t turn; !failed && (turn = next.fetch_add(1)) < lanes * length;) {
+      const int64_t number = turn % lanes * length + turn / lanes;
+      if (number >= tasks) continue;
       try {
         task(number);
       } catch (const std::exception&) {
@@ -48,7 +52,8 @@ class Pool {
   // Run all tasks on at most `threads` threads, this one among them; false if memory ran out.
   bool run(int64_t tasks, int64_t threads, Parallel openmp,
            const std::function<void(int64_t)>& task) {
-    Region region{task, tasks, std::min(threads, tasks) - 1};
+    const int64_t lanes = std::max<int64_t>(1, std::min(threads, tasks));
+    Region region{task, tasks, lanes, lanes - 1};
     if (region.helpers_wanted <= 0) {
       region.work();
       return !region.failed;
