@@ -8,64 +8,61 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import anyseq as aq
-from anyseq.ops.layout.bands import Sizes
-from anyseq.ops.layout.cover import cover
-from anyseq.ops.layout.dense import dense
-from anyseq.ops.layout.tiling import Layout, Pass, Run
+from anyseq.ops import native, tiles
+from anyseq.ops.layout import Grain, Layout, Pass, Sizes, Tile, cover
 from anyseq.patterns import Coarse, Pattern, Residue, Ring
 from ops.cases import PATTERNS
 from ops.expressions import expressions
 
-
-def pairs(part: Pass, run: Run) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """(tiles, height, width) each: the query, the key, and whether the pair is allowed."""
-    shape = (run.tiles, run.height, run.width)
-    tile, row = torch.arange(run.tiles)[:, None], torch.arange(run.height)
-    rows = part.rows[run.first_row + tile * run.row_step + row]
-    column = torch.arange(run.width)
-    columns = part.columns[run.first_column + tile * run.column_step + column]
-    allowed = torch.ones(shape, dtype=torch.bool)
-    for patch in run.patches:
-        assert set(patch.penalty.unique().tolist()) <= {0.0, float(torch.tensor(-1e30))}
-        stop = patch.start + patch.penalty.shape[2]
-        allowed[:, :, patch.start : stop] &= patch.penalty == 0
-    return rows[:, :, None].expand(shape), columns[:, None, :].expand(shape), allowed
+GRAINS = {"native": native.GRAIN, "tiles": tiles.GRAIN, "small": Grain(1.0, 16, 8)}
 
 
-def counts(layout: Layout) -> torch.Tensor:
+def pairs(part: Pass, tile: Tile) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """(height, width) each: the query, the key, and whether the pair is allowed."""
+    shape = (tile.height, tile.width)
+    row, column = (
+        torch.arange(first, first + count)
+        for first, count in ((tile.row, tile.height), (tile.column, tile.width))
+    )
+    rows = row if part.rows is None else part.rows[row]
+    columns = column if part.columns is None else part.columns[column]
+    allowed = tile.allowed()
+    allowed = torch.ones(shape, dtype=torch.bool) if allowed is None else allowed
+    return rows[:, None].expand(shape), columns.expand(shape), allowed
+
+
+def counts(layout: Layout, sizes: Sizes) -> torch.Tensor:
     """(queries, keys): in how many tiles each pair is allowed."""
-    found = torch.zeros(layout.queries, layout.keys, dtype=torch.int64)
+    found = torch.zeros(sizes.queries, sizes.keys, dtype=torch.int64)
     for part in layout.passes:
-        for run in part.runs:
-            i, j, allowed = pairs(part, run)
+        for tile in part.tiles:
+            i, j, allowed = pairs(part, tile)
             found.index_put_((i[allowed], j[allowed]), torch.tensor(1), accumulate=True)
     return found
 
 
-def check(layout: Layout, pattern: Pattern, sizes: Sizes) -> None:
+def check(pattern: Pattern, sizes: Sizes, grain: Grain) -> None:
+    layout = cover(pattern, sizes, grain)
     mask = pattern.mask(sizes.span)
     rows = slice(sizes.q_offset, sizes.q_offset + sizes.queries)
-    assert torch.equal(counts(layout), mask[rows, : sizes.keys].long())
+    assert torch.equal(counts(layout, sizes), mask[rows, : sizes.keys].long())
     for part in layout.passes:
-        # The kernel writes the rows of a pass tile by tile, and views instead of gathering.
-        assert len(part.rows.unique()) == len(part.rows)
-        assert part.picks_rows or torch.equal(part.rows, torch.arange(sizes.queries))
-        assert part.picks_columns or torch.equal(part.columns, torch.arange(sizes.keys))
-        seen = torch.zeros(len(part.rows), dtype=torch.int64)
-        for run in part.runs:
-            for tile in range(run.tiles):
-                first = run.first_row + tile * run.row_step
-                assert first >= 0
-                assert first + run.height <= len(part.rows)
-                seen[first : first + run.height] += 1
-                first = run.first_column + tile * run.column_step
-                assert first >= 0
-                assert first + run.width <= len(part.columns)
-            i, j, allowed = pairs(part, run)
-            assert not run.whole or bool(allowed.all())
-            if run.alike:  # terms by offset are looked up for the first tile only
-                assert bool((i - j == (i - j)[:1]).all())
-        assert bool((seen <= 1).all()), "a query in two tiles of a pass"
+        # Kernels write the rows of a pass group by group.
+        assert part.rows is None or len(part.rows.unique()) == len(part.rows)
+        assert (part.row_count, part.column_count) == tuple(
+            whole if order is None else len(order)
+            for order, whole in ((part.rows, sizes.queries), (part.columns, sizes.keys))
+        )
+        owner = torch.full((part.row_count,), -1)
+        for tile in part.tiles:
+            own = owner[tile.row : tile.row + tile.height]
+            assert bool(((own == -1) | (own == tile.row)).all()), "a query in two groups"
+            assert bool((owner == tile.row).sum() in (0, tile.height)), "a group of two heights"
+            own.fill_(tile.row)
+            assert len(own) == tile.height <= grain.height
+            assert 0 <= tile.column < tile.column + tile.width <= part.column_count
+            assert tile.width <= grain.width
+        assert [tile.row for tile in part.tiles] == sorted(tile.row for tile in part.tiles)
 
 
 SIZES = [
@@ -87,7 +84,8 @@ SIZES = [
 def test_every_pair_lies_in_one_tile(name: str, sizes: Sizes) -> None:
     pattern = PATTERNS[name](sizes.span)
     for head in pattern.heads():
-        check(cover(head, sizes), head, sizes)
+        for grain in GRAINS.values():
+            check(head, sizes, grain)
 
 
 @st.composite
@@ -103,31 +101,28 @@ def cases(draw: st.DrawFn) -> tuple[Pattern, Sizes]:
 @given(cases())
 def test_every_pair_of_any_expression_lies_in_one_tile(case: tuple[Pattern, Sizes]) -> None:
     pattern, sizes = case
-    check(cover(pattern, sizes), pattern, sizes)
+    for grain in GRAINS.values():
+        check(pattern, sizes, grain)
 
 
 @pytest.mark.parametrize("pattern", [aq.Window(300), Residue(7), Ring(150), aq.Dilated(200, 3)])
 def test_long_bands(pattern: Pattern) -> None:
     for sizes in (Sizes(1000, 1000, 0), Sizes(500, 1000, 500), Sizes(1100, 400, 0)):
-        check(cover(pattern, sizes), pattern, sizes)
+        check(pattern, sizes, native.GRAIN)
 
 
-@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("pattern", [aq.Full(), aq.Causal()], ids=str)
 @pytest.mark.parametrize("sizes", SIZES, ids=lambda s: f"{s.queries}x{s.keys}+{s.q_offset}")
-def test_whole_rows(sizes: Sizes, causal: bool) -> None:
-    pattern = aq.Causal() if causal else aq.Full()
-    for backward in (False, True):
-        layout = dense(sizes, causal, backward)
-        assert torch.equal(
-            counts(layout),
-            pattern.mask(sizes.span)[sizes.q_offset :][: sizes.queries, : sizes.keys].long(),
-        )
+def test_whole_rows(sizes: Sizes, pattern: Pattern) -> None:
+    for grain in GRAINS.values():
+        check(pattern, sizes, grain)
 
 
-def largest_tensor(layout: Layout) -> int:
-    held = [x for part in layout.passes for x in (part.rows, part.columns)]
-    held += [patch.penalty for part in layout.passes for run in part.runs for patch in run.patches]
-    return max(x.numel() for x in held)
+def largest_array(layout: Layout) -> int:
+    held = [x.numel() for part in layout.passes for x in (part.rows, part.columns) if x is not None]
+    tiles = (tile for part in layout.passes for tile in part.tiles)
+    held += [x.size for tile in tiles for x in (tile.bounds, tile.mask) if x is not None]
+    return max(held, default=0)
 
 
 @pytest.mark.parametrize(
@@ -148,7 +143,7 @@ def largest_tensor(layout: Layout) -> int:
 )
 def test_sparse_patterns_take_linear_space(pattern: Pattern) -> None:
     """8 times as long takes 8 times as much, and a little more at the borders."""
-    short, long = (cover(pattern, Sizes(n, n, 0)) for n in (8192, 65536))
+    short, long = (cover(pattern, Sizes(n, n, 0), native.GRAIN) for n in (8192, 65536))
     assert long.area <= 8.5 * short.area
     assert short.area >= pattern.edges(8192).shape[1]
-    assert largest_tensor(long) < 65536**2 / 1000
+    assert largest_array(long) < 65536**2 / 1000

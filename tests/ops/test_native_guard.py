@@ -13,11 +13,10 @@ import pytest
 import torch
 
 import anyseq as aq
-from anyseq.ops.job import tiling
-from anyseq.ops.layout import Sizes
+from anyseq.ops.layout import Sizes, cover
 from anyseq.ops.native.call import Arguments, Sums, run
 from anyseq.ops.native.library import Native, loaded
-from anyseq.ops.native.table import table
+from anyseq.ops.native.table import GRAIN, table
 from ops.cases import random
 
 LIBC = ctypes.CDLL(None, use_errno=True)
@@ -48,7 +47,7 @@ def step(pattern: aq.Pattern, n: int, size: int, dtype: torch.dtype, missing: in
     bias, gain = (at_the_end(random(2, 2 * n - 1, seed=seed).to(dtype)) for seed in (4, 5))
     given = Arguments(
         q, k, v, sides(6, n), at_the_end(torch.zeros(1, 2, n, dtype=dtype)),
-        [table(tiling(pattern, Sizes(n, n, 0)))], 0.3, 2.0, 0.1, 7,
+        [table(cover(pattern, Sizes(n, n, 0), GRAIN))], 0.3, 2.0, 0.1, 7,
         mask=at_the_end(torch.ones(1, 1, n, n, dtype=torch.bool)),
         key_mask=at_the_end(torch.ones(1, n, dtype=torch.bool)),
         interval=at_the_end(torch.tensor([0, n], dtype=torch.int32).expand(1, n, 2)),

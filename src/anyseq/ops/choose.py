@@ -15,11 +15,9 @@ from typing import NamedTuple
 import torch
 
 from anyseq.base import one_of
-from anyseq.ops import flex, in_tiles, reference, sdpa
+from anyseq.ops import flex, in_tiles, native, reference, sdpa, tiles
 from anyseq.ops.call import Call
-from anyseq.ops.job import tiling
-from anyseq.ops.layout import Sizes
-from anyseq.ops.native import table_of
+from anyseq.ops.layout import Sizes, cover
 from anyseq.ops.operator import combined, key_of
 from anyseq.patterns import Causal, Full
 from anyseq.positions import Toeplitz
@@ -147,11 +145,8 @@ def covered_scores(call: Call) -> int:
     if pattern in (Full(), Causal()):  # nothing to look for, however long it is
         share = 2 if pattern == Causal() and queries == keys else 1
         return call.scores // share
-    native = in_tiles.native_refusal(call) is None
-    areas = [
-        table_of(part, sizes).area if native else tiling(part, sizes).area
-        for part in pattern.heads()
-    ]
+    grain = tiles.GRAIN if in_tiles.native_refusal(call) else native.GRAIN
+    areas = [cover(part, sizes, grain).area for part in pattern.heads()]
     return call.q.shape[0] * sum(areas[h % len(areas)] for h in range(call.q.shape[1]))
 
 

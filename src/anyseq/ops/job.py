@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from anyseq.ops.layout import Layout, Sizes, cover, dense
-from anyseq.patterns import Causal, Full, Pattern
+from anyseq.ops.layout import Sizes
+from anyseq.patterns import Pattern
 
 
 @dataclass
@@ -82,16 +82,3 @@ def room_for(side: Tensor) -> Tensor:
     if side.stride(1) < side.stride(2):
         return side.new_empty(batch, rows, heads, size).transpose(1, 2)
     return side.new_empty(batch, heads, rows, size)
-
-
-def of_head(given: Tensor, b: int, h: int) -> Tensor:
-    """(N or 1, M or 1) of a tensor with four axes, some of them shared."""
-    return given[b if given.shape[0] > 1 else 0, h if given.shape[1] > 1 else 0]
-
-
-def tiling(pattern: Pattern, sizes: Sizes, last_first: bool = False) -> Layout:
-    """The tiles of a pattern; of one that leaves little out: some rows by all keys, if last_first
-    from the last row on."""
-    if pattern in (Full(), Causal()):
-        return dense(sizes, pattern == Causal(), last_first)
-    return cover(pattern, sizes) if pattern.lasting else cover.__wrapped__(pattern, sizes)

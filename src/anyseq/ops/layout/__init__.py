@@ -1,8 +1,6 @@
 """Where the pairs of a pattern lie, as tiles."""
 
-from anyseq.ops.layout.bands import Sizes
 from anyseq.ops.layout.cover import cover
-from anyseq.ops.layout.dense import dense
-from anyseq.ops.layout.tiling import FORBIDDEN, Layout, Pass, Run
+from anyseq.ops.layout.tiling import Grain, Layout, Pass, Sizes, Tile
 
-__all__ = ["FORBIDDEN", "Layout", "Pass", "Run", "Sizes", "cover", "dense"]
+__all__ = ["Grain", "Layout", "Pass", "Sizes", "Tile", "cover"]

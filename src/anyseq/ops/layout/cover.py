@@ -5,7 +5,7 @@
 2. Each part says where its pairs lie. Offsets i - j only: bands along the diagonal (`bands`).
    Blocks and documents: squares on the diagonal. Hubs and summaries: a few whole rows and columns.
    Anything else: lists of blocks.
-3. What the pattern forbids within the tiles becomes patches.
+3. These rectangles are cut into tiles, each with what the pattern forbids within it (`cut`).
 """
 
 from __future__ import annotations
@@ -16,15 +16,16 @@ from operator import and_
 
 import torch
 
-from anyseq.ops.layout.bands import Sizes, band_count, bands, stretches
+from anyseq.ops.layout.bands import band_count, bands, stretches
 from anyseq.ops.layout.block_lists import block_lists, rectangles
-from anyseq.ops.layout.patches import patched
-from anyseq.ops.layout.tiling import Layout, Pass, Run, joined
+from anyseq.ops.layout.cut import cut
+from anyseq.ops.layout.tiling import Grain, Layout, Rectangle, Sizes, Sketch
 from anyseq.patterns import (
     Blocks,
     Coarse,
     Complement,
     Documents,
+    Full,
     Global,
     Intersection,
     Pattern,
@@ -35,31 +36,32 @@ _MOST_PARTS = 16  # of a pattern multiplied out; beyond that it is covered by li
 _DIAGONAL = 16  # the side of tiles of which only the diagonal counts
 
 
-@lru_cache(maxsize=64)
-def cover(pattern: Pattern, sizes: Sizes) -> Layout:
-    """The layout of a pattern that is the same in all heads."""
+def cover(pattern: Pattern, sizes: Sizes, grain: Grain) -> Layout:
+    """The layout of a pattern that is the same in all heads; remembered if that is worth it."""
+    return _remembered(pattern, sizes, grain) if pattern.lasting else _cover(pattern, sizes, grain)
+
+
+def _cover(pattern: Pattern, sizes: Sizes, grain: Grain) -> Layout:
     parts = _parts(pattern, sizes.span)
     choices = []
     if len(parts) <= _MOST_PARTS:
         # What depends on offsets only goes first: its tiles are alike, and stay so.
         parts.sort(key=lambda part: reduce(and_, part).offsets(sizes.span) is None)
-        choices.append(_uncut(parts, sizes))
+        choices.append(_uncut(parts, sizes, grain))
     offsets = pattern.offsets(sizes.span)
-    if not choices or (offsets is not None and band_count(offsets, sizes) <= len(parts)):
-        choices.append(_uncut([(pattern,)], sizes))
-    raw = min(choices, key=_area)
-    passes = [patched(part, rest, sizes).chunked() for part, rest in raw]
+    if not choices or (offsets is not None and band_count(offsets, sizes, grain) <= len(parts)):
+        choices.append(_uncut([(pattern,)], sizes, grain))
+    raw = min(choices, key=lambda raw: sum(sketch.area for sketch, _ in raw))
+    passes = [cut(sketch, rest, sizes, grain) for sketch, rest in raw]
     # The pass with most rows goes first: what it finds needs no merging.
-    passes.sort(key=lambda part: (part.picks_rows, -part.rows_in_tiles))
-    return Layout(tuple(part for part in passes if part.runs), sizes.queries, sizes.keys)
+    passes.sort(key=lambda part: (part.rows is not None, -part.rows_in_tiles))
+    return Layout(tuple(part for part in passes if part.tiles))
 
 
-Raw = list[tuple[Pass, Pattern]]
-"""Passes without patches, each with the pairs that it is to count."""
+_remembered = lru_cache(maxsize=64)(_cover)
 
-
-def _area(raw: Raw) -> int:
-    return sum(part.area for part, _ in raw)
+Raw = list[tuple[Sketch, Pattern]]
+"""Sketches, each with the pairs that it is to count."""
 
 
 def _parts(pattern: Pattern, n: int) -> list[tuple[Pattern, ...]]:
@@ -73,43 +75,49 @@ def _parts(pattern: Pattern, n: int) -> list[tuple[Pattern, ...]]:
     return [part for one in parts for part in _parts(one, n)]
 
 
-def _uncut(parts: list[tuple[Pattern, ...]], sizes: Sizes) -> Raw:
-    """Passes over all parts, each of which counts what the parts before it do not."""
+def _uncut(parts: list[tuple[Pattern, ...]], sizes: Sizes, grain: Grain) -> Raw:
+    """Sketches of all parts, each of which counts what the parts before it do not."""
     raw: Raw = []
     before: list[Pattern] = []
     for part in parts:
         rest = reduce(and_, [*part, *(Complement(earlier) for earlier in before)])
-        raw.extend((one, rest) for one in _passes(part, rest, sizes))
+        raw.extend((one, rest) for one in _passes(part, rest, sizes, grain))
         before.append(reduce(and_, part))
     return raw
 
 
-def _passes(part: tuple[Pattern, ...], rest: Pattern, sizes: Sizes) -> list[Pass]:
-    """Passes over all pairs of `rest`, which are pairs of every pattern in `part`."""
+def _passes(part: tuple[Pattern, ...], rest: Pattern, sizes: Sizes, grain: Grain) -> list[Sketch]:
+    """Sketches of all pairs of `rest`, which are pairs of every pattern in `part`."""
     for narrow in (rest, reduce(and_, part)):
         offsets = narrow.offsets(sizes.span)
         if offsets is not None:
-            return bands(offsets, sizes)
-    choices = [passes for simple in part if (passes := _around(simple, sizes)) is not None]
+            return bands(offsets, sizes, grain)
+    choices = [
+        found
+        for simple in part
+        if (found := _around(simple, sizes, grain, rest == simple)) is not None
+    ]
     if not choices:
         return block_lists(rest, sizes)
-    return min(choices, key=lambda passes: sum(one.area for one in passes))
+    return min(choices, key=lambda found: sum(one.area for one in found))
 
 
-def _around(simple: Pattern, sizes: Sizes) -> list[Pass] | None:
-    """Passes over all pairs of a simple pattern, if its shape is known."""
+def _around(simple: Pattern, sizes: Sizes, grain: Grain, alone: bool) -> list[Sketch] | None:
+    """Sketches of all pairs of a simple pattern, if its shape is known; alone: none of them is left
+    to other parts."""
+    if simple == Full():
+        return rectangles(None, None, sizes, whole=alone)
     offsets = simple.offsets(sizes.span)
     if offsets is not None:
-        return bands(offsets, sizes)
+        return bands(offsets, sizes, grain)
     match simple:
         case Blocks(size):
-            return [
-                stretches((_square(first, size) for first in range(0, sizes.span, size)), sizes)
-            ]
+            squares = (_square(first, size) for first in range(0, sizes.span, size))
+            return [stretches(squares, sizes, whole=alone)]
         case Documents(lengths):
-            ends = accumulate(lengths)
-            pairs = zip(ends, lengths, strict=True)
-            return [stretches((_square(end - length, length) for end, length in pairs), sizes)]
+            ends = zip(accumulate(lengths), lengths, strict=True)
+            squares = (_square(end - length, length) for end, length in ends)
+            return [stretches(squares, sizes, whole=alone)]
         case Global():
             return _crosses(simple.hubs(sizes.span), sizes)
         case Summary():
@@ -121,7 +129,7 @@ def _around(simple: Pattern, sizes: Sizes) -> list[Pass] | None:
     return None
 
 
-def _around_blocks(coarse: Coarse, sizes: Sizes) -> list[Pass] | None:
+def _around_blocks(coarse: Coarse, sizes: Sizes) -> list[Sketch] | None:
     """The same for a pattern among blocks of tokens."""
     size, count = coarse.block, coarse.count(sizes.span)
     offsets = coarse.pattern.offsets(count)
@@ -152,7 +160,7 @@ def _square(first: int, side: int) -> tuple[int, int, int, int]:
     return first, first + side, first, first + side
 
 
-def _crosses(hub: torch.Tensor, sizes: Sizes) -> list[Pass]:
+def _crosses(hub: torch.Tensor, sizes: Sizes) -> list[Sketch]:
     """Everybody else with the hubs, and the hubs with all."""
     rows = hub[sizes.q_offset : sizes.q_offset + sizes.queries]
     columns = hub[: sizes.keys].nonzero()[:, 0]
@@ -162,13 +170,13 @@ def _crosses(hub: torch.Tensor, sizes: Sizes) -> list[Pass]:
     ]
 
 
-def _diagonal(chosen: torch.Tensor, sizes: Sizes) -> Pass:
+def _diagonal(chosen: torch.Tensor, sizes: Sizes) -> Sketch:
     """The chosen positions (span,), each with itself."""
     common = chosen[sizes.q_offset : min(sizes.q_offset + sizes.queries, sizes.keys)]
     places = common.nonzero()[:, 0]
     count, side = len(places), _DIAGONAL
-    tiles = (
-        Run(first, first, min(side, count - first), min(side, count - first), alike=False)
-        for first in range(0, count, side)
-    )
-    return Pass(joined((tile, 0) for tile in tiles), places, places + sizes.q_offset)
+    found = []
+    for first in range(0, count, side):
+        size = min(side, count - first)
+        found.append(Rectangle(first, size, first, size))
+    return Sketch(found, places, places + sizes.q_offset)

@@ -45,9 +45,7 @@ constexpr double LOG2_E = 1.4426950408889634, LN_2 = 0.6931471805599453;
 struct Tile {
   int64_t row, height;    // in the order of the pass
   int64_t column, width;  // likewise
-  int64_t bounds;         // of its first row in Layout.bounds, or -1: all columns
-  int64_t left;           // bounds count from this many columns left of the tile
-  int64_t mask, pitch;    // bytes in Layout.masks, or -1: none; from row to row
+  int64_t bounds, mask;   // where they begin in those of the layout, or -1: all columns
 };
 
 struct Pass {
@@ -60,8 +58,8 @@ struct Pass {
 struct Layout {
   const Pass* passes;
   int64_t count;
-  const int32_t* bounds;  // pairs: the columns [x, y) of a row may be seen
-  const uint8_t* masks;   // and of these the ones that are not 0
+  const int32_t* bounds;  // of each row of a tile: the columns [x, y) of the tile may be seen
+  const uint8_t* masks;   // (height, width): and of these the ones that are not 0
 };
 
 template <class T>
@@ -174,9 +172,8 @@ Seen seen(const Call<T>& call, const Layout& layout, const Pass& pass, const Til
   for (int64_t r = 0; r < tile.height; r++) {
     int64_t x = 0, y = tile.width;
     if (tile.bounds >= 0) {
-      const int32_t* bounds = layout.bounds + 2 * (tile.bounds + r);
-      x = std::max<int64_t>(x, bounds[0] - tile.left);
-      y = std::min<int64_t>(y, bounds[1] - tile.left);
+      x = layout.bounds[tile.bounds + 2 * r];
+      y = layout.bounds[tile.bounds + 2 * r + 1];
     }
     if (call.interval && !pass.columns) {
       const int64_t row = pass.rows ? pass.rows[tile.row + r] : tile.row + r;
@@ -324,7 +321,7 @@ struct View {
         key(tile.column + seen.first),
         order(pass.columns ? pass.columns + key : nullptr),
         mask(tile.mask < 0 ? nullptr : layout.masks + tile.mask + seen.first),
-        pitch(tile.pitch) {}
+        pitch(tile.width) {}
 
   Line<T> line(const Call<T>& call, int64_t b, int64_t h, int64_t i, int64_t r) const {
     const bool some = seen.x[r] < seen.y[r];

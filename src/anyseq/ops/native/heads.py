@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 
 from anyseq.errors import InvalidArgument
-from anyseq.ops.job import Gradients, Job, Returning, room_for, tiling
-from anyseq.ops.layout import Sizes
+from anyseq.ops.job import Gradients, Job, Returning, room_for
+from anyseq.ops.layout import Sizes, cover
 from anyseq.ops.native.call import Arguments, Sums, reversed_table, run
 from anyseq.ops.native.library import Native, loaded
-from anyseq.ops.native.table import Table, table
+from anyseq.ops.native.table import GRAIN, Table, table
 from anyseq.patterns import Pattern
 
 _KEPT = 1 << 24  # gradients of scores that are kept until they are summed to those of a term
@@ -39,7 +39,7 @@ def backward(job: Job, returning: Returning) -> Gradients:
     dbias, dgain = (None if term is None else torch.zeros_like(term) for term in learned)
     # Of a term that batch rows or heads share, the kernel gives each pair's gradient, to be summed:
     # for so many batch rows at a time.
-    batch, pairs = len(job.q), job.q.shape[1] * prod(job.sizes.queries_and_keys)
+    batch, pairs = len(job.q), job.q.shape[1] * prod(job.sizes[:2])
     dense = any(term is not None and term.ndim == 4 for term in learned)
     step = max(1, _KEPT // max(1, pairs)) if dense else batch
     for first in range(0, batch, step):
@@ -65,14 +65,16 @@ def _native() -> Native:
     return found
 
 
-def table_of(pattern: Pattern, sizes: Sizes) -> Table:
+def _table_of(pattern: Pattern, sizes: Sizes) -> Table:
     """The tiles of a pattern, as the kernel reads them."""
-    return _kept(pattern, sizes) if pattern.lasting else table(tiling(pattern, sizes))
+    return _remembered(pattern, sizes) if pattern.lasting else _table(pattern, sizes)
 
 
-@lru_cache(maxsize=64)
-def _kept(pattern: Pattern, sizes: Sizes) -> Table:
-    return table(tiling(pattern, sizes))
+def _table(pattern: Pattern, sizes: Sizes) -> Table:
+    return table(cover(pattern, sizes, GRAIN))
+
+
+_remembered = lru_cache(maxsize=64)(_table)
 
 
 def _arguments(job: Job, out: Tensor, lse: Tensor) -> Arguments:
@@ -84,14 +86,14 @@ def _arguments(job: Job, out: Tensor, lse: Tensor) -> Arguments:
             apart = job.query_documents()[:, None, :, None] == job.documents[:, None, None, :]
             mask = apart if mask is None else mask & apart
     bias, gain = (
-        reversed_table(term, *sizes.queries_and_keys, sizes.q_offset)
+        reversed_table(term, *sizes)
         if term is not None and term.ndim == 2
         else (None if term is None else term.resolve_neg())
         for term in (job.bias, job.gain)
     )
     return Arguments(
         _side_by_side(job.q), _side_by_side(job.k), _side_by_side(job.v), out, lse,
-        [table_of(pattern, sizes) for pattern in job.pattern.heads()],
+        [_table_of(pattern, sizes) for pattern in job.pattern.heads()],
         job.scale, job.softcap, job.dropout_p, job.seed,
         mask, None if key_mask is None else key_mask.contiguous(), interval, bias, gain,
     )  # fmt: skip
