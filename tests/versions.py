@@ -15,7 +15,6 @@ TRANSFORMERS = TorchVersion(transformers.__version__)
 
 COMPILES = torch.__version__ >= "2.13"
 compiles = pytest.mark.skipif(not COMPILES, reason="torch.compile traces calls from torch 2.13 on")
-flexes = pytest.mark.skipif(torch.__version__ < "2.9", reason="FlexAttention needs torch 2.9")
 
 T5_ATTENDS = TRANSFORMERS >= "5.15"
 attends_by_t5 = pytest.mark.skipif(
