@@ -22,7 +22,8 @@ from transformers import (
 
 import anyseq as aq
 from anyseq.errors import FileProblem, InvalidArgument
-from hf.tiny import COMMON, FAMILIES, batch, make
+from hf.tiny import COMMON, FAMILIES, attending, batch, make
+from versions import attends_by_t5
 
 
 def logits(model: PreTrainedModel) -> torch.Tensor:
@@ -31,7 +32,7 @@ def logits(model: PreTrainedModel) -> torch.Tensor:
     return out if model.config.is_encoder_decoder else out[inputs["attention_mask"].bool()]
 
 
-@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("name", attending(*FAMILIES))
 def test_a_gain_of_ones_changes_nothing_and_learns(name: str) -> None:
     plain = logits(make(name))
     model = aq.hf.use(make(name), gain=64)
@@ -98,8 +99,9 @@ def test_a_copy_has_its_own_gain() -> None:
     assert (logits(twin) - logits(model)).abs().max() > 1e-3
 
 
-def test_restore_undoes_everything() -> None:
-    model = make("t5")
+@pytest.mark.parametrize("name", attending("llama", "t5"))
+def test_restore_undoes_everything(name: str) -> None:
+    model = make(name)
     before, names = logits(model), set(model.state_dict())
     aq.hf.use(model, aq.Window(1), gain=32)
     aq.hf.use(model, aq.Window(2), gain=32)
@@ -107,7 +109,8 @@ def test_restore_undoes_everything() -> None:
     aq.hf.restore(model)
     assert torch.equal(logits(model), before)
     assert set(model.state_dict()) == names
-    assert model(**batch(model), output_attentions=True).encoder_attentions
+    seen = model(**batch(model), output_attentions=True)
+    assert seen.encoder_attentions if name == "t5" else seen.attentions
 
 
 def test_using_leaves_modes_and_random_numbers_alone() -> None:
@@ -241,8 +244,13 @@ def test_a_mask_mod_is_a_pattern() -> None:
 
 def test_patterns_may_differ_by_head_or_fix_the_length() -> None:
     aq.hf.use(make("llama"), aq.PerHead(aq.Window(1), aq.Full()))
-    aq.hf.use(make("t5"), aq.Documents((3, 4)))
+    aq.hf.use(make("bert"), aq.Documents((3, 4)))
     aq.hf.use(make("bert"), aq.Window(40))
+
+
+@attends_by_t5
+def test_patterns_may_fix_the_length_of_an_encoder_and_a_decoder() -> None:
+    aq.hf.use(make("t5"), aq.Documents((3, 4)))
 
 
 def test_gradient_checkpointing_gives_the_same_gradients() -> None:

@@ -18,9 +18,10 @@ from transformers import (
 from transformers.masking_utils import eager_mask
 
 import anyseq as aq
-from hf.tiny import ENCODER, FAMILIES, SINGLE, SPECIALS, batch, make
+from hf.tiny import ENCODER, FAMILIES, SINGLE, SPECIALS, attend_by, attending, batch, make
 
-DECODERS = ["gpt2", "llama", "t5", *SPECIALS]
+EVERYBODY = attending(*FAMILIES, *SPECIALS)
+DECODERS = attending("gpt2", "llama", "t5", *SPECIALS)
 PATTERN = aq.Window(2) | aq.Global((0,))
 TOKENS, PADDED = 12, 4
 
@@ -62,16 +63,16 @@ def dense() -> Iterator[str]:
     del AttentionMaskInterface._global_mapping["dense-for-test"]
 
 
-@pytest.mark.parametrize("name", [*FAMILIES, *SPECIALS])
+@pytest.mark.parametrize("name", EVERYBODY)
 def test_full_attention_trains_as_eager_does(name: str) -> None:
     eager = loss_and_gradients(make(name))
     assert_equal(loss_and_gradients(aq.hf.use(make(name), aq.Full())), eager, name)
 
 
-@pytest.mark.parametrize("name", [*FAMILIES, *SPECIALS])
+@pytest.mark.parametrize("name", EVERYBODY)
 def test_a_pattern_trains_as_eager_with_a_dense_mask_does(name: str, dense: str) -> None:
     reference = make(name)
-    reference.set_attn_implementation(dense)
+    attend_by(reference, dense)
     expected = loss_and_gradients(reference)
     assert_equal(loss_and_gradients(aq.hf.use(make(name), PATTERN)), expected, name)
     plain = loss_and_gradients(make(name))["loss"]

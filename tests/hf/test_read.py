@@ -104,6 +104,16 @@ def test_the_table_of_positions_limits_the_length() -> None:
         read_config(roberta, 9)
 
 
+def test_an_empty_rotation_for_all_beside_those_of_each_kind_is_not_read() -> None:
+    """transformers 5.8 writes it where not all kinds of layers occur; the model ignores it."""
+    config = build("gemma3")[0].config
+    expected = read_config(config, 9)
+    config.rope_parameters |= {"rope_type": "default", "rope_theta": None}
+    assert read_config(config, 9) == expected
+    assert expected.design is not None
+    assert expected.design.position == aq.Rotary(1e6)
+
+
 def test_a_decoder_made_of_bert_is_causal() -> None:
     design = read_config(BertConfig(is_decoder=True)).design
     assert design is not None

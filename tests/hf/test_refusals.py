@@ -29,7 +29,8 @@ import anyseq as aq
 from anyseq.errors import InvalidArgument, UnsupportedModel
 from anyseq.hf.attend import Site, attend
 from anyseq.hf.mask import build_mask
-from hf.tiny import COMMON, FAMILIES, batch, make
+from hf.tiny import COMMON, FAMILIES, attending, batch, gpt_oss, make, t5
+from versions import EXPERTS_RUN, T5_ATTENDS
 
 # DeBERTa's own module calls torch.jit.script when it is imported.
 pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit.script:DeprecationWarning")
@@ -53,6 +54,8 @@ BYPASSING: dict[str, Callable[[], PreTrainedModel]] = {
     "LongformerModel": lambda: LongformerModel(LongformerConfig(**COMMON, attention_window=4)),
     "BigBirdModel": lambda: BigBirdModel(BigBirdConfig(**COMMON)),
 }
+if not T5_ATTENDS:
+    BYPASSING["T5ForConditionalGeneration"] = t5
 
 
 @pytest.mark.parametrize("name", BYPASSING)
@@ -71,6 +74,33 @@ def test_the_probe_alone_finds_them_too(name: str, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(type(model), "_can_set_attn_implementation_cached_value", True, False)
     with pytest.raises(UnsupportedModel, match=name):
         aq.hf.use(model, aq.Window(2))
+
+
+def test_t5_is_told_which_transformers_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a transformers before 5.15 sees it, whatever this one is."""
+    model = t5()
+    monkeypatch.setattr(type(model), "_can_set_attn_implementation_cached_value", False, False)
+    with pytest.raises(UnsupportedModel, match=r"T5.*AttentionInterface.*transformers 5\.15 on"):
+        aq.hf.use(model, aq.Window(2))
+
+
+def test_experts_are_told_which_torch_they_need(monkeypatch: pytest.MonkeyPatch) -> None:
+    """gpt-oss where the CPU has no operator for all experts at once; where it has, that is taken
+    away."""
+
+    def fail(*args: object, **kwargs: object) -> None:
+        raise NotImplementedError("Could not run 'aten::_grouped_mm' with arguments from\nthe CPU")
+
+    model: Any = gpt_oss()
+    if EXPERTS_RUN:
+        aq.hf.use(model, aq.Window(2))
+        monkeypatch.setattr(type(model.model.layers[0].mlp.experts), "forward", fail)
+    with pytest.raises(UnsupportedModel, match=r"GptOss.*torch 2\.9.*set_experts_impl") as caught:
+        aq.hf.use(model, aq.Window(2))
+    assert "\n" not in str(caught.value)
+    monkeypatch.undo()
+    model.set_experts_implementation("eager")
+    aq.hf.use(model, aq.Window(2))
 
 
 def test_a_model_of_pictures() -> None:
@@ -102,23 +132,31 @@ def without_causality(mask: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("names", "change", "says"),
+    ("change", "says"),
     [
-        (FAMILIES, lambda mask: None, "attention_mask: none arrived"),
-        (FAMILIES, without_padding, "noticed a change of padding"),
-        (("gpt2", "llama", "t5"), without_causality, "hides from it"),
+        (lambda mask: None, "attention_mask: none arrived"),
+        (without_padding, "noticed a change of padding"),
     ],
 )
+@pytest.mark.parametrize("name", attending(*FAMILIES))
 def test_a_wrong_mask_function_is_caught(
-    names: Any, change: Any, says: str, monkeypatch: pytest.MonkeyPatch
+    name: str, change: Any, says: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("anyseq.hf.attach.build_mask", planted(change))
-    for name in names:
-        with pytest.raises(UnsupportedModel, match=says):
-            aq.hf.use(make(name), aq.Window(2))
+    with pytest.raises(UnsupportedModel, match=says):
+        aq.hf.use(make(name), aq.Window(2))
 
 
-@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("name", attending("gpt2", "llama", "t5"))
+def test_a_mask_function_without_causality_is_caught(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("anyseq.hf.attach.build_mask", planted(without_causality))
+    with pytest.raises(UnsupportedModel, match="hides from it"):
+        aq.hf.use(make(name), aq.Window(2))
+
+
+@pytest.mark.parametrize("name", attending(*FAMILIES))
 def test_a_pattern_that_does_not_act_is_caught(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Site, "pattern", None)
     with pytest.raises(UnsupportedModel, match="hides from it"):
@@ -137,7 +175,7 @@ def test_a_failed_use_leaves_the_last_one(monkeypatch: pytest.MonkeyPatch) -> No
     assert model.anyseq_gain is gain
 
 
-@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("name", attending(*FAMILIES))
 def test_output_attentions(name: str) -> None:
     model = aq.hf.use(make(name), aq.Full())
     with pytest.raises(InvalidArgument, match="output_attentions=True"):

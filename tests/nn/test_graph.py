@@ -10,6 +10,7 @@ from torch.nn import functional
 import anyseq as aq
 from anyseq.errors import InvalidArgument
 from nn.inputs import random, shaken
+from versions import compiles
 
 
 def graphs(batch: int, nodes: int, share: float = 0.3, seed: int = 0) -> torch.Tensor:
@@ -119,6 +120,12 @@ def test_distances_found_before_are_the_same() -> None:
     net, x, adjacency = model(gain=True), random(2, 6, 3), graphs(2, 6)
     distances = aq.nn.shortest_paths(adjacency, net.furthest)
     assert torch.equal(net(x, distances).graph, net(x, adjacency).graph)
+
+
+@compiles
+def test_it_compiles_whole_with_distances_found_before() -> None:
+    net, x = model(gain=True), random(2, 6, 3)
+    distances = aq.nn.shortest_paths(graphs(2, 6), net.furthest)
     torch.compiler.reset()
     compiled = torch.compile(net, backend="aot_eager", fullgraph=True)
     torch.testing.assert_close(compiled(x, distances).graph, net(x, distances).graph)

@@ -11,7 +11,6 @@ import torch
 
 import anyseq as aq
 from ops.cases import CALLS, Given, assert_same, assert_same_result, random, run, table
-from versions import flexes
 
 EPS = torch.finfo(torch.float64).eps
 
@@ -130,7 +129,6 @@ def test_nothing_to_do(backend: str, shape: tuple[int, int, int, int]) -> None:
     reason="FlexAttention on the CPU is compiled, and there is no C++ compiler",
 )
 @pytest.mark.filterwarnings("ignore:`torch.jit.script_method`:DeprecationWarning")  # of inductor
-@flexes
 @pytest.mark.parametrize("name", ["pattern Star", "a cache"])
 def test_flex_forward(name: str) -> None:
     """On the CPU it has no gradients, no gain and no log-sum-exp."""

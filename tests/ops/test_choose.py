@@ -9,7 +9,6 @@ import torch
 
 import anyseq as aq
 from anyseq.errors import InvalidArgument
-from versions import flexes
 
 
 def plan(n: int = 4096, batch: int = 1, learns: bool = False, **arguments: Any) -> aq.AttentionPlan:
@@ -131,7 +130,6 @@ def test_an_impossible_backend_says_why(
         aq.attention(q, q, q, backend=backend, **arguments)
 
 
-@flexes
 @pytest.mark.parametrize("pattern", [None, aq.Window(3), ~aq.Causal()])
 def test_flex_has_a_gain_by_three_log_sum_exps(pattern: aq.Pattern | None) -> None:
     """Uncompiled, so that it runs on the CPU in float64; with gains of both signs, and 0."""
@@ -147,7 +145,6 @@ def test_flex_has_a_gain_by_three_log_sum_exps(pattern: aq.Pattern | None) -> No
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
 
 
-@flexes
 def test_flex_takes_inputs_that_could_have_gradients() -> None:
     q, k, v = (torch.randn(1, 1, 9, 16, requires_grad=True) for _ in range(3))
     with torch.no_grad():

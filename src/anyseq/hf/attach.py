@@ -26,6 +26,8 @@ from anyseq.patterns import PatternLike, as_pattern
 from anyseq.positions import Toeplitz
 
 _SAVE = "save_pretrained"
+# From which version of transformers on their attention goes through the AttentionInterface.
+_SINCE = {"t5": "5.15", "mt5": "5.15", "umt5": "5.15"}
 _WHERE = ("cache_dir", "revision", "token", "local_files_only", "subfolder")  # of from_pretrained
 
 Model = TypeVar("Model", bound=PreTrainedModel)
@@ -142,13 +144,24 @@ def _set_implementation(model: PreTrainedModel) -> None:
     # transformers hands attention_mask=None to the first.
     AttentionInterface.register(NAME, attend)
     AttentionMaskInterface.register(NAME, build_mask)
-    model.set_attn_implementation(NAME)
-    for module in model.modules():
-        if isinstance(module, PreTrainedModel) and module.config._attn_implementation != NAME:
+    for module in model.modules():  # the model itself is the first
+        if not isinstance(module, PreTrainedModel):
+            continue
+        if module.config._attn_implementation != NAME:
+            # A part with a config of its own is not always told by the whole (T5's two stacks).
+            module.set_attn_implementation(NAME)
+        if module.config._attn_implementation != NAME:
+            whose = "its attention"
+            if module is not model:
+                whose = f"the attention of its {type(module).__name__}"
+            since = _SINCE.get(module.config.model_type)
+            advice = "choose a model whose attention does (BERT, GPT-2, Llama, ...)"
+            if since is not None:
+                advice = f"it does from transformers {since} on: update transformers"
             raise UnsupportedModel(
-                f"{type(module).__name__}: in transformers {transformers.__version__} its "
-                "attention does not go through the AttentionInterface, so a pattern or gain would "
-                "have no effect; choose a model whose attention does (BERT, GPT-2, Llama, ...)"
+                f"{type(model).__name__}: in transformers {transformers.__version__} {whose} does "
+                "not go through the AttentionInterface, so a pattern or gain would have no "
+                f"effect; {advice}"
             )
 
 

@@ -85,7 +85,9 @@ def rotary(config: Any) -> tuple[Rotary, str]:
     Scalings and several bases change angles only: q_i·k_j still depends on i and j through i - j.
     """
     given = config.rope_parameters
-    kinds = given if all(isinstance(one, dict) for one in given.values()) else {"": given}
+    # One for each kind of layer, or one for all. transformers 5.8 puts an empty one for all beside
+    # those of Gemma 3, which the model does not read.
+    kinds = {kind: one for kind, one in given.items() if isinstance(one, dict)} or {"": given}
     said = [one["rope_theta"] for one in kinds.values()]
     bases = {float(base) for base in said if base is not None} or {Rotary().base}
     scalings = {one.get("rope_type", "default") for one in kinds.values()} - {"default"}

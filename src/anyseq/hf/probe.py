@@ -157,6 +157,13 @@ def _watch(
     except AnyseqError as problem:
         raise UnsupportedModel(f"{type(model).__name__}: {problem}") from problem
     except Exception as problem:
+        if isinstance(problem, NotImplementedError) and "_grouped_mm" in str(problem):
+            raise UnsupportedModel(
+                f"{type(model).__name__}: torch {torch.__version__} has no operator for all its "
+                f"experts at once on {model.device.type}, with or without anyseq; the CPU has it "
+                "from torch 2.9 on. Update torch, or call "
+                'model.set_experts_implementation("eager") first'
+            ) from problem
         raise UnsupportedModel(
             f"{type(model).__name__} could not be run on {sorted(inputs)}: {problem}"
         ) from problem

@@ -22,7 +22,8 @@ from anyseq.patterns import Causal, resolve
 from anyseq.positions import Toeplitz
 from anyseq.probability import Softmax
 
-_OLDEST = "2.9"
+# torch.__version__ compares by numbers, not by letters: 2.13 comes after 2.9.
+_HAS_AUX = torch.__version__ >= "2.9"
 
 Entry = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 
@@ -31,8 +32,6 @@ def refusal(call: Call) -> str | None:
     """Why this backend cannot do it, or None."""
     if call.prob_map != Softmax():
         return "it computes softmax only"
-    if torch.__version__ < _OLDEST:
-        return f"it needs torch {_OLDEST} or newer, this is {torch.__version__}"
     if call.weight_mod is not None:
         return "it has no hook after the softmax; a gain is possible, a weight_mod is not"
     if call.dropout_p > 0:
@@ -84,7 +83,7 @@ def _run(
     call: Call, score_mod: ScoreMod | None, block_mask: Any, wants_lse: bool
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
     """(out, lse or None)."""
-    from torch.nn.attention.flex_attention import AuxRequest, flex_attention
+    from torch.nn.attention.flex_attention import flex_attention
 
     function: Any = _compiled() if _compiles(call) else flex_attention
     with warnings.catch_warnings():
@@ -97,9 +96,20 @@ def _run(
             block_mask=block_mask,
             scale=call.scale,
             enable_gqa=call.groups > 1,
-            return_aux=AuxRequest(lse=True) if wants_lse else None,
+            **_asked(wants_lse),
         )
-    return (result[0], result[1].lse) if wants_lse else (result, None)
+    if not wants_lse:
+        return result, None
+    return result[0], result[1].lse if _HAS_AUX else result[1]
+
+
+def _asked(wants_lse: bool) -> dict[str, Any]:
+    """The argument that asks for the log-sum-exp, which has another name before torch 2.9."""
+    if not _HAS_AUX:
+        return {"return_lse": wants_lse}
+    from torch.nn.attention.flex_attention import AuxRequest
+
+    return {"return_aux": AuxRequest(lse=True) if wants_lse else None}
 
 
 @lru_cache(maxsize=1)

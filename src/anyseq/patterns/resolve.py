@@ -79,14 +79,16 @@ def _from_tensor(mask: torch.Tensor) -> MaskMod:
             "bool of shape (N, M), (H, N, M) or (B, H, N, M), True = may attend"
         )
     full = mask.reshape((1,) * (4 - mask.ndim) + tuple(mask.shape))
+    # A shared axis leaves no trace in the shape of the answer. It is taken out, not looked up at 0:
+    # FlexAttention before torch 2.9 looks up by tensors only.
+    by_row, by_head = full.shape[0] != 1, full.shape[1] != 1
+    table = full.squeeze((0, 1))
 
     def mask_mod(
         b: torch.Tensor, h: torch.Tensor, i: torch.Tensor, j: torch.Tensor
     ) -> torch.Tensor:
-        # A shared axis leaves no trace in the shape of the answer.
-        batch = b if full.shape[0] > 1 else 0
-        head = h if full.shape[1] > 1 else 0
-        return full.to(i.device)[batch, head, i, j]
+        row, head = (b,) if by_row else (), (h,) if by_head else ()
+        return table.to(i.device)[(*row, *head, i, j)]
 
     return mask_mod
 
