@@ -69,8 +69,8 @@ def test_the_text_fits_a_terminal_and_the_picture_is_drawn(
 ) -> None:
     text = attention_text(figures)
     assert max(map(len, text.splitlines())) <= 80
-    assert "Window(16), 16 x 64 tokens" in text
-    assert "URPE, 16 x 64 tokens" in text
+    assert "Window(16), 16 x 64 " in text
+    assert "URPE, 16 x 64 " in text
     for word in ("BigBird(64, 3, 2, 3)", "HF Longformer layer", "URPE", "no compiler", "auto"):
         assert word in text
     save(bench_figure(figures), tmp_path / "bench.png")
@@ -79,7 +79,7 @@ def test_the_text_fits_a_terminal_and_the_picture_is_drawn(
 
 def test_memory_is_measured_in_a_process_of_its_own(figures: dict[str, Any]) -> None:
     for case in figures["growth"]:
-        assert [step["tokens"] for step in case["steps"]] == [1024, 8192, 2048]
+        assert [step["tokens"] for step in case["steps"]] == [1024, 2048, 8192]
     found = peak({"tokens": 4096, "pattern": Window(128).to_dict()}, threads=1)
     output = 4 * 4 * 4096 * 64  # bytes: out and three gradients are of this size
     assert output < found["extra_bytes"] < 100 * output

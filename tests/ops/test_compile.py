@@ -187,3 +187,21 @@ def tile_arguments(name: str, native: bool) -> tuple[Any, ...]:
 @pytest.mark.parametrize("name", ["dense", "sparse", "Toeplitz", "tensors", "half"])
 def test_the_operator_keeps_torchs_rules(name: str, native: bool) -> None:
     torch.library.opcheck(torch.ops.anyseq.tiles.default, tile_arguments(name, native))
+
+
+@pytest.mark.parametrize("native", [True, False])
+@pytest.mark.parametrize("name", ["sparse", "Toeplitz", "tensors", "half"])
+def test_gradients_lie_in_memory_as_the_operator_promises(name: str, native: bool) -> None:
+    """As projections leave q, k and v: tokens before heads. In half precision the gradients are
+    copies, which must lie so, too."""
+    q, k, v, *rest = (
+        one.detach() if isinstance(one, torch.Tensor) else one
+        for one in tile_arguments(name, native)
+    )
+    sides = [one.transpose(1, 2).contiguous().transpose(1, 2) for one in (q, k, v)]
+    out, lse = torch.ops.anyseq.tiles(*sides, *rest)
+    wants = [term is not None for term in rest[3:5]]
+    arguments = (out, None, out, lse, *wants, *sides, *rest)
+    torch.library.opcheck(torch.ops.anyseq.tiles_backward.default, arguments)
+    for gradient, side in zip(torch.ops.anyseq.tiles_backward(*arguments), sides, strict=False):
+        assert gradient.stride() == side.stride()

@@ -159,11 +159,11 @@ def _forward(pattern: Pattern, n: int) -> dict[str, Any]:
 
 
 def _growth(pattern: Pattern, n: int, longest: int) -> dict[str, Any]:
-    """A training step at n, 8n and the longest length, each in a fresh process."""
+    """A training step at n, 2n, 8n and the longest length, each in a fresh process."""
     threads = torch.get_num_threads()
     steps = {
         tokens: peak({"tokens": tokens, "pattern": pattern.to_dict()}, threads)
-        for tokens in (n, 8 * n, longest)
+        for tokens in (n, 2 * n, 8 * n, longest)
     }
     return {
         "pattern": repr(pattern),
@@ -226,12 +226,17 @@ def _short_urpe(n: int, batch: int) -> dict[str, Any]:
 def _against_best(
     builds: Mapping[str, Callable[[int, int], c.Run]], n: int, batch: int
 ) -> dict[str, Any]:
-    works = {name: build(n, batch).train for name, build in builds.items()}
-    times = medians(works, _SHORT_ROUNDS)
-    best = min(taken for name, taken in times.items() if name != "auto")
+    runs = {name: build(n, batch) for name, build in builds.items()}
+    times = medians({name: run.train for name, run in runs.items()}, _SHORT_ROUNDS)
+    forward = medians({name: run.infer for name, run in runs.items()}, _SHORT_ROUNDS)
     return {
         "tokens": n,
         "batch": batch,
         "seconds": times,
-        "auto_over_best": times["auto"] / best,
+        "auto_over_best": _over_best(times),
+        "forward_over_best": _over_best(forward),
     }
+
+
+def _over_best(times: Mapping[str, float]) -> float:
+    return times["auto"] / min(taken for name, taken in times.items() if name != "auto")

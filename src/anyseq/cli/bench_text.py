@@ -187,13 +187,14 @@ def _short(figures: dict[str, Any]) -> str:
     ways = ("auto", "SDPA, mask", "native", "formula")
     rows = [
         (
-            f"{_short_name(case['what'])}, {case['batch']} x {case['tokens']} tokens",
+            f"{_short_name(case['what'])}, {case['batch']} x {case['tokens']}",
             *(time(case["seconds"][way]) if way in case["seconds"] else "" for way in ways),
             f"{case['auto_over_best']:.2f} x",
+            f"{case['forward_over_best']:.2f} x",
         )
         for case in figures["short"]
     ]
-    return table(("short training step", *ways, "to best"), rows)
+    return table(("short training step", *ways, "to best", "forward"), rows)
 
 
 def _shapes(figures: dict[str, Any]) -> str:

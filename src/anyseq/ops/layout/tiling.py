@@ -41,7 +41,8 @@ class Grain(NamedTuple):
 
     def heights(self) -> list[int]:
         """Those that are tried."""
-        return [16 << step for step in range(12) if 16 << step <= self.height]
+        some = (base << step for step in range(8) for base in (12, 16))
+        return [high for high in some if high <= self.height]
 
     def best_height(self, reach: int) -> int:
         """Of tiles along a band, whose width is reach + height."""

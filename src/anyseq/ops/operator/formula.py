@@ -8,6 +8,7 @@ from torch import Tensor
 
 from anyseq.errors import InvalidArgument
 from anyseq.ops.call import Call
+from anyseq.ops.operator.given import Given
 from anyseq.ops.operator.keys import combined
 from anyseq.positions import Toeplitz
 from anyseq.probability import Softmax
@@ -18,36 +19,22 @@ def differentiable_gradients(
     lse_gradient: Tensor | None,
     wants_bias: bool,
     wants_gain: bool,
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    mask: Tensor | None,
-    key_mask: Tensor | None,
-    documents: Tensor | None,
-    bias: Tensor | None,
-    gain: Tensor | None,
-    seed: Tensor | None,
-    pattern: str,
-    is_causal: bool,
-    scale: float,
-    softcap: float,
-    dropout_p: float,
-    q_offset: int,
-    native: bool,
+    given: Given,
 ) -> list[Tensor]:
     """What `tiles_backward` gives. The inputs may depend on each other: each formula has its own
     part of the gradient only."""
-    if seed is not None:
+    if given.seed is not None:
         raise InvalidArgument(
             "dropout_p: with dropout, gradients of gradients need backend='reference'"
         )
+    scale, softcap = given.scale, given.softcap
     call = Call(
-        q, k, v,
-        pattern=combined(pattern, is_causal),
-        mask=mask,
+        given.q, given.k, given.v,
+        pattern=combined(given.pattern, given.is_causal),
+        mask=given.mask,
         mask_mod=None,
-        key_mask=key_mask,
-        document_ids=documents,
+        key_mask=given.key_mask,
+        document_ids=given.documents,
         bias=None,
         gain=None,
         softcap=softcap or None,
@@ -57,13 +44,13 @@ def differentiable_gradients(
         scale=scale,
         is_causal=False,
         dropout_p=0.0,
-        q_offset=q_offset,
+        q_offset=given.q_offset,
         return_lse=lse_gradient is not None,
     )  # fmt: skip
-    given = (q, k, v, bias, gain)
-    dtype = torch.float64 if q.dtype == torch.float64 else torch.float32
-    q, k, v, out_gradient = (side.to(dtype) for side in (q, k, v, out_gradient))
-    bias, gain = (None if term is None else term.to(dtype) for term in (bias, gain))
+    sides = (given.q, given.k, given.v, given.bias, given.gain)
+    q, k, v, bias, gain = (None if side is None else side.to(given.dtype) for side in sides)
+    assert q is not None and k is not None and v is not None
+    out_gradient = out_gradient.to(given.dtype)
     groups, allowed = call.groups, call.allowed()
     keys, values = (side.repeat_interleave(groups, dim=1) for side in (k, v))
     scores, slope = (q * scale) @ keys.mT, None
@@ -94,7 +81,7 @@ def differentiable_gradients(
     ]
     return [
         one.to(side.dtype)
-        for one, side in zip(found, given, strict=True)
+        for one, side in zip(found, sides, strict=True)
         if one is not None and side is not None
     ]
 

@@ -2,17 +2,6 @@
 
 Where nobody looks at operators they are a step of autograd instead, made of the same functions:
 torch takes a third of a millisecond longer for a training step with an operator written in Python.
-
-Arguments of both operators:
-
-q (B, H, N, D), k (B, G, M, D), v (B, G, M, E), with G a divisor of H.
-mask: bool, four axes, each of full size or 1. key_mask: (B, M) bool. True = may attend.
-documents: (B, M) int64.
-bias, gain: (H or 1, 2r+1) coefficients of a Toeplitz matrix, or four axes of full size or 1.
-seed: () int64, for dropout.
-pattern: its key (see `keys`), or "" for none; is_causal: and j <= i.
-softcap: 0 for none.
-native: by the native kernel, which has to be there, on a CPU; else by torch's operators.
 """
 
 from __future__ import annotations
@@ -25,86 +14,25 @@ from torch.autograd import forward_ad
 
 from anyseq.ops import native as native_kernel
 from anyseq.ops import tiles as torch_tiles
-from anyseq.ops.job import Job, Returning, room_for
+from anyseq.ops.job import Returning, room_for
 from anyseq.ops.operator.formula import differentiable_gradients
+from anyseq.ops.operator.given import SCHEMA, TENSORS, Given
 from anyseq.ops.operator.keys import combined
 
-_TENSORS = 9  # arguments, before the plain ones
 
-
-def _job(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    mask: Tensor | None,
-    key_mask: Tensor | None,
-    documents: Tensor | None,
-    bias: Tensor | None,
-    gain: Tensor | None,
-    seed: Tensor | None,
-    pattern: str,
-    is_causal: bool,
-    scale: float,
-    softcap: float,
-    dropout_p: float,
-    q_offset: int,
-) -> Job:
-    # Half precision is computed in float32.
-    dtype = torch.float64 if q.dtype == torch.float64 else torch.float32
-    return Job(
-        q.to(dtype),
-        k.to(dtype),
-        v.to(dtype),
-        mask,
-        key_mask,
-        documents,
-        None if bias is None else bias.to(dtype),
-        None if gain is None else gain.to(dtype),
-        0 if seed is None else int(seed),
-        combined(pattern, is_causal),
-        scale,
-        softcap,
-        dropout_p,
-        q_offset,
-    )
-
-
-def _forward(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    mask: Tensor | None,
-    key_mask: Tensor | None,
-    documents: Tensor | None,
-    bias: Tensor | None,
-    gain: Tensor | None,
-    seed: Tensor | None,
-    pattern: str,
-    is_causal: bool,
-    scale: float,
-    softcap: float,
-    dropout_p: float,
-    q_offset: int,
-    native: bool,
-) -> tuple[Tensor, Tensor]:
+def _forward(*arguments: Any) -> tuple[Tensor, Tensor]:
     """out (B, H, N, E), in the order (B, N, H, E), and lse (B, H, N), in float32 at least."""
-    job = _job(
-        q, k, v, mask, key_mask, documents, bias, gain, seed, pattern, is_causal, scale, softcap,
-        dropout_p, q_offset,
-    )  # fmt: skip
-    out, lse = native_kernel.forward(job) if native else torch_tiles.forward(job)
-    return out.to(q.dtype), lse
+    given = Given(*arguments)
+    run = native_kernel.forward if given.native else torch_tiles.forward
+    out, lse = run(given.job())
+    return out.to(given.q.dtype), lse
 
 
-tiles = torch.library.custom_op("anyseq::tiles", _forward, mutates_args=())
-
-
-@tiles.register_fake
-def _(q: Tensor, k: Tensor, v: Tensor, *arguments: object) -> tuple[Tensor, Tensor]:
-    batch, heads, queries, _ = q.shape
-    dtype = torch.float64 if q.dtype == torch.float64 else torch.float32
-    out = q.new_empty(batch, queries, heads, v.shape[3]).transpose(1, 2)
-    return out, q.new_empty(batch, heads, queries, dtype=dtype)
+def _fake_forward(*arguments: Any) -> tuple[Tensor, Tensor]:
+    given = Given(*arguments)
+    batch, heads, queries, _ = given.q.shape
+    out = given.q.new_empty(batch, queries, heads, given.v.shape[3]).transpose(1, 2)
+    return out, given.q.new_empty(batch, heads, queries, dtype=given.dtype)
 
 
 def _gradients(
@@ -114,80 +42,64 @@ def _gradients(
     lse: Tensor,
     wants_bias: bool,
     wants_gain: bool,
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    mask: Tensor | None,
-    key_mask: Tensor | None,
-    documents: Tensor | None,
-    bias: Tensor | None,
-    gain: Tensor | None,
-    seed: Tensor | None,
-    pattern: str,
-    is_causal: bool,
-    scale: float,
-    softcap: float,
-    dropout_p: float,
-    q_offset: int,
-    native: bool,
+    *arguments: Any,
 ) -> list[Tensor]:
     """The gradients of q, k, v and, where wanted, of bias and gain."""
-    job = _job(
-        q, k, v, mask, key_mask, documents, bias, gain, seed, pattern, is_causal, scale, softcap,
-        dropout_p, q_offset,
-    )  # fmt: skip
-    dtype = job.q.dtype
+    given = Given(*arguments)
     returning = Returning(
-        out.to(dtype), lse, out_gradient.to(dtype), lse_gradient, wants_bias, wants_gain
+        out.to(given.dtype), lse, out_gradient.to(given.dtype), lse_gradient, wants_bias, wants_gain
     )
-    backward = native_kernel.backward if native else torch_tiles.backward
-    found = backward(job, returning)
-    sides = [(found.q, q), (found.k, k), (found.v, v)]
-    terms = [(found.bias, bias), (found.gain, gain)]
+    run = native_kernel.backward if given.native else torch_tiles.backward
+    found = run(given.job(), returning)
+    each = [one for one in (found.q, found.k, found.v, found.bias, found.gain) if one is not None]
+    if given.q.dtype == given.dtype and _terms_in(given, given.dtype):
+        return each
     # In the type of what was given, and in the order of memory that the operator promises: a copy
     # in another type may have lain otherwise.
-    return [
-        *(
-            gradient if gradient.dtype == given.dtype else room_for(given).copy_(gradient)
-            for gradient, given in sides
-        ),
-        *(
-            gradient if gradient.dtype == given.dtype else torch.empty_like(given).copy_(gradient)
-            for gradient, given in terms
-            if gradient is not None and given is not None
-        ),
-    ]
+    rooms = _fake_gradients(
+        out_gradient, lse_gradient, out, lse, wants_bias, wants_gain, *arguments
+    )
+    return [room.copy_(one) for one, room in zip(each, rooms, strict=True)]
 
 
-tiles_backward = torch.library.custom_op("anyseq::tiles_backward", _gradients, mutates_args=())
-
-
-@tiles_backward.register_fake
-def _(
+def _fake_gradients(
     out_gradient: Tensor,
     lse_gradient: Tensor | None,
     out: Tensor,
     lse: Tensor,
     wants_bias: bool,
     wants_gain: bool,
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    mask: Tensor | None,
-    key_mask: Tensor | None,
-    documents: Tensor | None,
-    bias: Tensor | None,
-    gain: Tensor | None,
-    *arguments: object,
+    *arguments: Any,
 ) -> list[Tensor]:
-    terms = [bias] if wants_bias and bias is not None else []
-    terms += [gain] if wants_gain and gain is not None else []
-    return [*map(room_for, (q, k, v)), *map(torch.empty_like, terms)]
+    given = Given(*arguments)
+    wanted = ((given.bias, wants_bias), (given.gain, wants_gain))
+    terms = [term for term, wants in wanted if wants and term is not None]
+    return [*map(room_for, (given.q, given.k, given.v)), *map(torch.empty_like, terms)]
+
+
+def _terms_in(given: Given, dtype: torch.dtype) -> bool:
+    return all(term is None or term.dtype == dtype for term in (given.bias, given.gain))
+
+
+_RETURNING = "Tensor out_gradient, Tensor? lse_gradient, Tensor out, Tensor lse"
+_WANTED = "bool wants_bias, bool wants_gain"
+
+tiles = torch.library.custom_op(
+    "anyseq::tiles", _forward, mutates_args=(), schema=f"({SCHEMA}) -> (Tensor, Tensor)"
+)
+tiles.register_fake(_fake_forward)
+tiles_backward = torch.library.custom_op(
+    "anyseq::tiles_backward",
+    _gradients,
+    mutates_args=(),
+    schema=f"({_RETURNING}, {_WANTED}, {SCHEMA}) -> Tensor[]",
+)
+tiles_backward.register_fake(_fake_gradients)
 
 
 def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-    ctx.save_for_backward(*inputs[:_TENSORS], *output)
-    ctx.plain = inputs[_TENSORS:]
+    ctx.save_for_backward(*inputs[:TENSORS], *output)
+    ctx.plain = inputs[TENSORS:]
     # The key alone would not keep a pattern around a function alive until the backward pass.
     ctx.pattern = combined(ctx.plain[0], ctx.plain[1])
 
@@ -196,20 +108,18 @@ def _backward(
     ctx: Any, out_gradient: Tensor, lse_gradient: Tensor | None
 ) -> tuple[Tensor | None, ...]:
     *tensors, out, lse = ctx.saved_tensors
-    wants_bias, wants_gain = ctx.needs_input_grad[6:8]
-    arguments = (*tensors, *ctx.plain)
+    given = Given(*tensors, *ctx.plain)
+    wants = Given(*ctx.needs_input_grad)
+    asked = bool(wants.bias), bool(wants.gain)
     if _is_followed(out_gradient):
-        found = differentiable_gradients(
-            out_gradient, lse_gradient, wants_bias, wants_gain, *arguments
-        )
+        found = differentiable_gradients(out_gradient, lse_gradient, *asked, given)
     else:
         plain = is_plain(out_gradient, *(one for one in tensors if one is not None))
         backward = _gradients if plain else tiles_backward
-        found = backward(out_gradient, lse_gradient, out, lse, wants_bias, wants_gain, *arguments)
-    dq, dk, dv, *rest = found
-    dbias = rest.pop(0) if wants_bias else None
-    dgain = rest.pop(0) if wants_gain else None
-    return (dq, dk, dv, None, None, None, dbias, dgain, None, *(None for _ in ctx.plain))
+        found = backward(out_gradient, lse_gradient, out, lse, *asked, *given)
+    names = ["q", "k", "v", *(name for name, one in zip(("bias", "gain"), asked) if one)]
+    of = dict(zip(names, found, strict=True))
+    return tuple(of.get(name) for name in Given._fields)
 
 
 class Step(torch.autograd.Function):
