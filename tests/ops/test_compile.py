@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 import anyseq as aq
+from anyseq.ops import prepare
 from anyseq.ops.operator.keys import key_of
 from ops.cases import coin, inputs, random
 from versions import compiles
@@ -205,3 +206,17 @@ def test_gradients_lie_in_memory_as_the_operator_promises(name: str, native: boo
     torch.library.opcheck(torch.ops.anyseq.tiles_backward.default, arguments)
     for gradient, side in zip(torch.ops.anyseq.tiles_backward(*arguments), sides, strict=False):
         assert gradient.stride() == side.stride()
+
+
+@compiles
+def test_a_single_query_after_a_cache() -> None:
+    q, k, v = inputs(16)
+    pattern = aq.Window(7) & aq.Causal()
+    prepare(pattern, "auto")
+
+    def run(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        out: torch.Tensor = aq.attention(q[:, :, 15:], k, v, pattern=pattern, q_offset=15)
+        return out
+
+    compiled = torch.compile(run, backend="eager", fullgraph=True)
+    torch.testing.assert_close(compiled(q, k, v), run(q, k, v), rtol=0, atol=1e-12)

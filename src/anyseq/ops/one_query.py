@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import inf
 
 import torch
@@ -17,7 +18,9 @@ def narrowed(call: Call) -> Call:
         return call
     if call.score_mod is not None or call.weight_mod is not None:  # they are told positions
         return call
-    reach = (inf, inf) if call.pattern is None else _reach(call.pattern)
+    # dynamo looks through what is remembered, and warns of it
+    ask = _reach if torch.compiler.is_compiling() else _remembered
+    reach = (inf, inf) if call.pattern is None else ask(call.pattern)
     if reach is None:
         return call
     before, after = reach
@@ -31,28 +34,29 @@ def narrowed(call: Call) -> Call:
     documents = call.document_ids
     if documents is not None and not first <= at < last:  # the query's own would be cut away
         return call
-    first, last = int(first), int(last)
-    call = call._replace(pattern=None, is_causal=False)
     if (first, last) == (0, keys):
-        return call
+        return call._replace(pattern=None, is_causal=False)
+    seen = slice(int(first), int(last))
 
     def some(given: torch.Tensor | None) -> torch.Tensor | None:
-        return None if given is None else given[:, first:last]
+        return None if given is None else given[:, seen]
 
     def term(given: Term | None) -> Term | None:
         # a Toeplitz matrix knows the difference of positions only
         if isinstance(given, torch.Tensor) and given.shape[3] > 1:
-            return given[..., first:last]
+            return given[..., seen]
         return given
 
     return call._replace(
-        k=call.k[:, :, first:last],
-        v=call.v[:, :, first:last],
+        k=call.k[:, :, seen],
+        v=call.v[:, :, seen],
+        pattern=None,
+        is_causal=False,
         key_mask=some(call.key_mask),
         document_ids=some(documents),
         bias=term(call.bias),
         gain=term(call.gain),
-        q_offset=at - first,
+        q_offset=at - seen.start,
     )
 
 
@@ -72,3 +76,6 @@ def _reach(pattern: Pattern) -> tuple[float, float] | None:
                 return None
             return min(one[0] for one in known), min(one[1] for one in known)
     return None
+
+
+_remembered = lru_cache(maxsize=256)(_reach)

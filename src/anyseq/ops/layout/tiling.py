@@ -41,8 +41,7 @@ class Grain(NamedTuple):
 
     def heights(self) -> list[int]:
         """Those that are tried."""
-        some = (base << step for step in range(8) for base in (12, 16))
-        return [high for high in some if high <= self.height]
+        return [16 << step for step in range(8) if 16 << step <= self.height]
 
     def best_height(self, reach: int) -> int:
         """Of tiles along a band, whose width is reach + height."""

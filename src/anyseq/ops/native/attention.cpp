@@ -206,12 +206,15 @@ struct Line {
     return room;
   }
 
-  // Add values to the entries of a grid's gradient that begins at `base`. Pairs of weight 0 are not
-  // touched: what is masked here may be another slice's at this very moment.
-  void collect(const Grid<T>& grid, T* base, const T* values, const T* weights) const {
+  // Add values to the entries of a grid's gradient that begins at `base`. If other slices write there,
+  // too, pairs of weight 0 are not touched: they may be another slice's at this very moment.
+  void collect(const Grid<T>& grid, T* base, bool own, const T* values, const T* weights) const {
     T* row = base + i * grid.row;
-    for (int64_t j = x; j < y; j++)
-      if (weights[j] != 0) row[(order ? order[j] : key + j) * grid.column] += values[j];
+    if (own && !order && grid.column == 1)
+      for (int64_t j = x; j < y; j++) row[key + j] += values[j];
+    else
+      for (int64_t j = x; j < y; j++)
+        if (weights[j] != 0) row[(order ? order[j] : key + j) * grid.column] += values[j];
   }
 
   // From q k^T·scale to the scores, in base 2; `slope`, if asked for: the softcap's derivative.
@@ -460,16 +463,13 @@ void backward_group(const Call<T>& call, const Layout& layout, const Pass& pass,
       }
       const T* gain = call.gain.data ? line.entries(call.gain, room) : nullptr;
       if (gain) {
-        if (dgain) {
-          for (int64_t j = x; j < y; j++) a[j] = g[j] * p[j];
-          line.collect(call.dgain, dgain, a, p);
-        }
-        for (int64_t j = x; j < y; j++) g[j] *= gain[j];
+        for (int64_t j = x; j < y; j++) a[j] = g[j] * p[j], g[j] *= gain[j];
+        if (dgain) line.collect(call.dgain, dgain, call.gain_sum, a, p);
       }
       line.changes(g, p, w, delta[r]);
       if (call.softcap)
         for (int64_t j = x; j < y; j++) g[j] *= slope[j];
-      if (dbias) line.collect(call.dbias, dbias, g, p);
+      if (dbias) line.collect(call.dbias, dbias, call.bias_sum, g, p);
       if (gain)
         for (int64_t j = x; j < y; j++) p[j] *= gain[j];
       if (call.dropout)

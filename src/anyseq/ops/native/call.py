@@ -153,7 +153,7 @@ def _grid(given: Tensor | None, q: Tensor) -> _Grid:
         return _Grid()
     if given.ndim == 2:
         first = given.data_ptr() + (q.shape[2] - 1) * given.element_size()
-        return _Grid(first, 0, given.stride(0) if len(given) > 1 else 0, -1, 1)
+        return _Grid(first, 0, given.stride(0) if given.shape[0] > 1 else 0, -1, 1)
     steps = (
         step if size > 1 else 0 for step, size in zip(given.stride(), given.shape, strict=True)
     )

@@ -48,9 +48,10 @@ def differentiable_gradients(
         return_lse=lse_gradient is not None,
     )  # fmt: skip
     sides = (given.q, given.k, given.v, given.bias, given.gain)
-    q, k, v, bias, gain = (None if side is None else side.to(given.dtype) for side in sides)
-    assert q is not None and k is not None and v is not None
-    out_gradient = out_gradient.to(given.dtype)
+    q, k, v, out_gradient = (
+        side.to(given.dtype) for side in (given.q, given.k, given.v, out_gradient)
+    )
+    bias, gain = (None if term is None else term.to(given.dtype) for term in sides[3:])
     groups, allowed = call.groups, call.allowed()
     keys, values = (side.repeat_interleave(groups, dim=1) for side in (k, v))
     scores, slope = (q * scale) @ keys.mT, None

@@ -117,7 +117,7 @@ def _backward(
         plain = is_plain(out_gradient, *(one for one in tensors if one is not None))
         backward = _gradients if plain else tiles_backward
         found = backward(out_gradient, lse_gradient, out, lse, *asked, *given)
-    names = ["q", "k", "v", *(name for name, one in zip(("bias", "gain"), asked) if one)]
+    names = ["q", "k", "v", *(name for name in ("bias", "gain") if getattr(wants, name))]
     of = dict(zip(names, found, strict=True))
     return tuple(of.get(name) for name in Given._fields)
 
