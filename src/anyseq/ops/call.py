@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import reduce
+from types import NoneType
 from typing import NamedTuple
 
 import torch
 
-from anyseq.patterns import Full, MaskMod, Pattern, evaluated
+from anyseq.patterns import Causal, Full, MaskMod, Pattern, evaluated
 from anyseq.positions import Toeplitz
 from anyseq.probability import ProbMap, Softmax
 
@@ -105,10 +106,17 @@ class Call(NamedTuple):
         return reduce(torch.logical_and, said) if said else None
 
     @property
+    def is_simple(self) -> bool:
+        """Whether the pattern hides nothing, or the future. (isinstance asks a pattern's class for
+        every kind, and that is part of every call.)"""
+        return type(self.pattern) in (NoneType, Full, Causal)
+
+    @property
     def masked_apart(self) -> bool:
         """Whether more than a pattern says who may look at whom."""
-        given = (self.mask, self.mask_mod, self.key_mask, self.document_ids)
-        return any(one is not None for one in given)
+        if self.mask is not None or self.mask_mod is not None:
+            return True
+        return self.key_mask is not None or self.document_ids is not None
 
     def dense(self, term: Term) -> torch.Tensor:
         """A bias or gain as a tensor that broadcasts to (B, H, N, M)."""

@@ -51,27 +51,22 @@ def checked(
         raise InvalidArgument(f"dropout_p={dropout_p!r}: expected a number in [0, 1)")
     full = (q.shape[0], q.shape[1], q.shape[2], k.shape[2])
     named, mask, mask_mod = who(pattern, full, q_offset, q.device)
-    return Call(
-        q=q,
-        k=k,
-        v=v,
-        pattern=named,
-        mask=mask,
-        mask_mod=mask_mod,
-        key_mask=None if key_mask is None else check_key_mask(key_mask, k),
-        document_ids=None if document_ids is None else _documents(document_ids, full, q_offset, k),
-        bias=None if bias is None else check_term("bias", bias, full, q, q_offset),
-        gain=None if gain is None else check_term("gain", gain, full, q, q_offset),
-        softcap=None if softcap is None else positive("softcap", softcap),
-        score_mod=score_mod,
-        weight_mod=weight_mod,
-        prob_map=resolve_prob_map(prob_map),
-        scale=q.shape[3] ** -0.5 if scale is None else finite("scale", scale),
-        is_causal=is_causal,
-        dropout_p=dropout_p,
-        q_offset=q_offset,
-        return_lse=return_lse,
-    )
+    return Call(  # by place, which is quicker than by name
+        q, k, v, named, mask, mask_mod,
+        None if key_mask is None else check_key_mask(key_mask, k),
+        None if document_ids is None else _documents(document_ids, full, q_offset, k),
+        None if bias is None else check_term("bias", bias, full, q, q_offset),
+        None if gain is None else check_term("gain", gain, full, q, q_offset),
+        None if softcap is None else positive("softcap", softcap),
+        score_mod,
+        weight_mod,
+        resolve_prob_map(prob_map),
+        q.shape[3] ** -0.5 if scale is None else finite("scale", scale),
+        is_causal,
+        dropout_p,
+        q_offset,
+        return_lse,
+    )  # fmt: skip
 
 
 def check_result(call: Call, out: torch.Tensor) -> None:

@@ -58,7 +58,7 @@ _SDPA = _Cost(150e3, 3e3, 6.5)
 _SDPA_LEARNED_BIAS = _Cost(400e3, 3e3, 9.5)  # which torch computes by operators
 _FORMULA = _Cost(350e3, 3e3, 11.0)
 _NATIVE = _Cost(350e3, 6e3, 6.6)
-_TILES = _Cost(700e3, 300e3, 9.0)
+_TILES = _Cost(1000e3, 20e3, 20.0)
 _KEPT = 1 << 24  # scores of the formula that may be kept for the backward pass
 
 
@@ -120,7 +120,7 @@ def choose(call: Call) -> tuple[str, str]:
     tiled, cost = "native", _NATIVE
     if in_tiles.native_refusal(call) is not None:
         tiled, cost = "tiles", _TILES
-    simple = isinstance(call.pattern, Full | Causal | None)
+    simple = call.is_simple
     if torch.compiler.is_compiling():  # the graph is to serve many lengths
         if simple and dense == "sdpa":
             return dense, "a dense mask, or none"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from types import NoneType
 
 import torch
 from torch.nn.functional import scaled_dot_product_attention
@@ -44,9 +45,8 @@ def attention(call: Call) -> tuple[torch.Tensor, torch.Tensor | None]:
 
 def _mask(call: Call) -> tuple[torch.Tensor | None, torch.Tensor | None, bool]:
     """The mask to add, which rows see nothing, and whether torch is to mask causally itself."""
-    simple = isinstance(call.pattern, Full | Causal | None)
-    simple = simple and not call.masked_apart and call.bias is None
-    causal = call.is_causal or isinstance(call.pattern, Causal)
+    simple = call.is_simple and not call.masked_apart and call.bias is None
+    causal = call.is_causal or type(call.pattern) is Causal
     if simple and not causal:
         return None, None, False
     if simple and call.q_offset == 0 and call.q.shape[2] == call.k.shape[2]:
@@ -62,7 +62,7 @@ def hidden(call: Call) -> tuple[torch.Tensor | None, torch.Tensor | None]:
     """What to add for the pattern and the masks, None if nothing is hidden, and which rows see
     nothing (they are let see all)."""
     named = not call.masked_apart
-    if named and not call.is_causal and isinstance(call.pattern, Full | None):
+    if named and not call.is_causal and type(call.pattern) in (Full, NoneType):
         return None, None
     named = named and (call.pattern is None or call.pattern.lasting)
     if named and not torch.compiler.is_compiling() and call.span**2 <= _KEPT:

@@ -70,12 +70,15 @@ def prob_map_text(prob_map: ProbMap) -> str:
     return f"{prob_map.name}({values})" if values else prob_map.name
 
 
+_SOFTMAX = Softmax()
+
+
 def resolve_prob_map(prob_map: str | ProbMap) -> ProbMap:
     """The map behind a name, such as "softmax" or "topk(8)", or the object itself."""
+    if type(prob_map) is str and prob_map == Softmax.name:  # what nearly every call asks for
+        return _SOFTMAX
     if isinstance(prob_map, ProbMap):
         return prob_map
-    if prob_map == Softmax.name:  # what nearly every call asks for
-        return Softmax()
     plain = [name for name, cls in _KINDS.items() if not fields(cls)]
     if isinstance(prob_map, str) and prob_map in plain:
         return _KINDS[prob_map]()

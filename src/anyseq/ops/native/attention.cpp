@@ -12,12 +12,12 @@
 // log-sum-exp forward, and added up backward. Scores are held in base 2 (times log2 e).
 //
 // Work: a *unit* is a batch row with one head of k and v and all heads of q that share it. Its
-// tiles are cut into *slices*, and a task is a slice of a unit. Who finishes the last slice of a
-// unit merges what its slices found, in their order. How many slices there are depends on the
-// shape alone, so the bits of the result do not depend on the number of threads.
+// tiles are cut into *slices*, and a task is a slice of a unit. What slices add to shared gradients
+// is added in their order, and who finishes the last one merges the passes. How many slices there
+// are depends on the shape alone, so the bits of the result do not depend on the number of threads.
 //
-// Tensors come as pointers, with strides in elements and features side by side. Nothing here knows of
-// torch.
+// Tensors come as pointers, with strides in elements and features side by side. Nothing here knows
+// of torch.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
