@@ -518,7 +518,8 @@ std::vector<int64_t> cuts(const Pass& pass, int64_t slices) {
 
 template <class T>
 struct Part {  // of a unit: what a pass of one head found, in the order of the pass
-  std::vector<T> rows, lse;
+  std::unique_ptr<T[]> rows;
+  std::vector<T> lse;  // -inf for a row in no tile, whose numbers nobody has written; backward else 0
 };
 
 template <class T>
@@ -597,9 +598,10 @@ class Work {
         const Pass& pass = layout.passes[p];
         if (direct(pass, p)) continue;
         Part<T>& part = unit.parts[own * passes_ + p];
-        // rows in no tile see nothing in this pass
-        part.rows.assign(pass.row_count * (backward_ ? call_.size : call_.value_size), T(0));
-        if (!backward_) part.lse.assign(pass.row_count, -std::numeric_limits<T>::infinity());
+        const int64_t size = backward_ ? call_.size : call_.value_size;
+        part.rows.reset(new T[pass.row_count * size]);
+        in_large_pages(Rows<T>{part.rows.get(), 0, 0, size}, 1, 1, pass.row_count, size);
+        part.lse.assign(pass.row_count, -std::numeric_limits<T>::infinity());
       }
     }
     if (backward_) unit.found.resize(slices_);
@@ -673,7 +675,7 @@ class Work {
       const int64_t size = backward_ ? call_.size : call_.value_size;
       const Rows<T>& result = backward_ ? call_.dq : call_.out;
       const Panel<T> rows = direct(pass, p) ? Panel<T>{result.at(b, h, 0), result.row}
-                                            : Panel<T>{part.rows.data(), size};
+                                            : Panel<T>{part.rows.get(), size};
       T* sums = direct(pass, p) ? lse(b, h) : part.lse.data();
       for (int64_t t = first; t < last;) {
         const Group group = group_from(pass, t);
@@ -684,6 +686,7 @@ class Work {
           backward_group(call_, call_.layout[l], pass, group, b, h, *sides, rows.from(row), into,
                          term(call_.dbias, call_.bias_sum, found.bias[own], b, h),
                          term(call_.dgain, call_.gain_sum, found.gain[own], b, h), scratch);
+          if (!direct(pass, p)) std::fill_n(sums + row, pass.tiles[t].height, T(0));
         } else {
           forward_group(call_, call_.layout[l], pass, group, b, h, *sides, rows.from(row),
                         sums + row, scratch);
@@ -763,7 +766,7 @@ class Work {
       if (!backward_)
         for (int64_t i = 0; i < call_.queries; i++) lse(b, h)[i] *= T(LN_2);
     }
-    unit.parts = {};
+    std::vector<Part<T>>().swap(unit.parts);
   }
 
   void merge_rows(const Pass& pass, const Part<T>& part, int64_t b, int64_t h) {
@@ -771,7 +774,7 @@ class Work {
     for (int64_t r = 0; r < pass.row_count; r++) {
       const int64_t i = pass.rows ? pass.rows[r] : r;
       T *out = call_.out.at(b, h, i), *sum = lse(b, h) + i;
-      const T *some = part.rows.data() + r * e, found = part.lse[r];
+      const T *some = part.rows.get() + r * e, found = part.lse[r];
       if (found == -std::numeric_limits<T>::infinity()) continue;
       const T top = std::max(*sum, found);
       const T old = power_of_two<T>(*sum - top), fresh = power_of_two<T>(found - top);
@@ -783,8 +786,9 @@ class Work {
 
   void add_rows(const Pass& pass, const Part<T>& part, int64_t b, int64_t h) {
     for (int64_t r = 0; r < pass.row_count; r++) {
+      if (part.lse[r] == -std::numeric_limits<T>::infinity()) continue;
       T* into = call_.dq.at(b, h, pass.rows ? pass.rows[r] : r);
-      const T* some = part.rows.data() + r * call_.size;
+      const T* some = part.rows.get() + r * call_.size;
       for (int64_t c = 0; c < call_.size; c++) into[c] += some[c];
     }
   }
