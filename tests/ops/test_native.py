@@ -3,6 +3,8 @@ it."""
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -299,3 +301,19 @@ def test_very_large_scores_are_numbers_in_the_backward_pass() -> None:
     k = (3e4 + torch.arange(256.0).view(1, 1, 64, 4)).requires_grad_()
     out = aq.attention(q, k, torch.randn(1, 1, 64, 4), backend="native")
     assert all(bool(one.isfinite().all()) for one in torch.autograd.grad(out.sum(), (q, k)))
+
+
+def test_a_function_is_not_held_by_what_a_single_query_remembers() -> None:
+    q, k, v = inputs(8)
+    seen = torch.zeros(1)
+    held = weakref.ref(seen)
+
+    def rule(b: Any, h: Any, i: Any, j: Any, seen: torch.Tensor = seen) -> Any:
+        return (j <= i) & (seen[0] == 0)
+
+    pattern = aq.FromMask(rule)
+    for own in (pattern, pattern & aq.Causal()):
+        aq.attention(q[:, :, 7:], k, v, pattern=own, q_offset=7, backend="reference")
+    del rule, pattern, own, seen
+    gc.collect()
+    assert held() is None

@@ -18,8 +18,10 @@ def narrowed(call: Call) -> Call:
         return call
     if call.score_mod is not None or call.weight_mod is not None:  # they are told positions
         return call
-    # dynamo looks through what is remembered, and warns of it
-    ask = _reach if torch.compiler.is_compiling() else _remembered
+    # Remembered for the kinds that are known only: others may hold somebody's function or mask.
+    # (And dynamo looks through what is remembered, and warns of it.)
+    lasting = not torch.compiler.is_compiling() and _holds_nothing(call.pattern)
+    ask = _remembered if lasting else _reach
     reach = (inf, inf) if call.pattern is None else ask(call.pattern)
     if reach is None:
         return call
@@ -58,6 +60,11 @@ def narrowed(call: Call) -> Call:
         gain=term(call.gain),
         q_offset=at - seen.start,
     )
+
+
+def _holds_nothing(pattern: Pattern | None) -> bool:
+    parts = pattern.parts if isinstance(pattern, Intersection) else (pattern,)
+    return all(type(part) in (Full, Causal, Window) for part in parts)
 
 
 def _reach(pattern: Pattern) -> tuple[float, float] | None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 import torch
 
-from anyseq.ops.layout.tiling import Grain, Rectangle, Sizes, Sketch
+from anyseq.ops.layout.tiling import LOOKED_AT, Grain, Rectangle, Sizes, Sketch
 
 
 def bands(offsets: torch.Tensor, sizes: Sizes, grain: Grain) -> list[Sketch]:
@@ -42,9 +42,7 @@ def _intervals(
     return step, [(int(some[0]), int(some[-1])) for some in np.split(shifts, borders)]
 
 
-def stretches(
-    spans: Iterable[tuple[int, int, int, int]], sizes: Sizes, whole: bool = False
-) -> Sketch:
+def stretches(spans: Iterable[tuple[int, int, int, int]], sizes: Sizes) -> Sketch:
     """Each stretch of positions i with a stretch of positions j: (first i, i after the last one,
     first j, j after the last one). No position i may be in two of them."""
     found = []
@@ -53,8 +51,12 @@ def stretches(
         i_first, i_last = max(i_first, begin), min(i_last, end)
         j_first, j_last = max(j_first, 0), min(j_last, sizes.keys)
         if i_first < i_last and j_first < j_last:
-            high, wide = i_last - i_first, j_last - j_first
-            found.append(Rectangle(i_first - begin, high, j_first, wide, whole))
+            wide = j_last - j_first
+            step = max(1, LOOKED_AT // wide)
+            found += [
+                Rectangle(i - begin, min(step, i_last - i), j_first, wide)
+                for i in range(i_first, i_last, step)
+            ]
     return Sketch(found, step=1)
 
 

@@ -5,13 +5,11 @@ from __future__ import annotations
 
 import torch
 
-from anyseq.ops.layout.tiling import Rectangle, Sizes, Sketch
+from anyseq.ops.layout.tiling import LOOKED_AT, Rectangle, Sizes, Sketch
 from anyseq.patterns import Pattern
 from anyseq.patterns.blocks import classify
 
 _GATHERED = 1 << 15  # keys that are gathered in a pass, which bounds the extra memory
-
-_SCORES = 1 << 22  # of a rectangle, whose mask is evaluated in one go
 
 
 def block_lists(pattern: Pattern, sizes: Sizes) -> list[Sketch]:
@@ -44,17 +42,15 @@ def block_lists(pattern: Pattern, sizes: Sizes) -> list[Sketch]:
 
 
 def rectangles(
-    rows: torch.Tensor | None, columns: torch.Tensor | None, sizes: Sizes, whole: bool = False
+    rows: torch.Tensor | None, columns: torch.Tensor | None, sizes: Sizes
 ) -> list[Sketch]:
     """Some rows with some columns; None stands for all."""
     count = sizes.queries if rows is None else len(rows)
     width = sizes.keys if columns is None else len(columns)
     if count == 0 or width == 0:
         return []
-    height = max(1, _SCORES // width)
-    found = [
-        Rectangle(row, min(height, count - row), 0, width, whole) for row in range(0, count, height)
-    ]
+    height = max(1, LOOKED_AT // width)
+    found = [Rectangle(row, min(height, count - row), 0, width) for row in range(0, count, height)]
     return [Sketch(found, rows, columns)]
 
 

@@ -80,44 +80,42 @@ def _uncut(parts: list[tuple[Pattern, ...]], sizes: Sizes, grain: Grain) -> Raw:
     raw: Raw = []
     before: list[Pattern] = []
     for part in parts:
-        rest = reduce(and_, [*part, *(Complement(earlier) for earlier in before)])
-        raw.extend((one, rest) for one in _passes(part, rest, sizes, grain))
+        raw.extend(_passes(part, [Complement(earlier) for earlier in before], sizes, grain))
         before.append(reduce(and_, part))
     return raw
 
 
-def _passes(part: tuple[Pattern, ...], rest: Pattern, sizes: Sizes, grain: Grain) -> list[Sketch]:
-    """Sketches of all pairs of `rest`, which are pairs of every pattern in `part`."""
+def _passes(part: tuple[Pattern, ...], others: list[Pattern], sizes: Sizes, grain: Grain) -> Raw:
+    """Sketches of all pairs that the patterns of a part and all others have."""
+    rest = reduce(and_, [*part, *others])
     for narrow in (rest, reduce(and_, part)):
         offsets = narrow.offsets(sizes.span)
         if offsets is not None:
-            return bands(offsets, sizes, grain)
+            return [(one, rest) for one in bands(offsets, sizes, grain)]
     choices = [
-        found
-        for simple in part
-        if (found := _around(simple, sizes, grain, rest == simple)) is not None
+        (found, simple) for simple in part if (found := _around(simple, sizes, grain)) is not None
     ]
     if not choices:
-        return block_lists(rest, sizes)
-    return min(choices, key=lambda found: sum(one.area for one in found))
+        return [(one, rest) for one in block_lists(rest, sizes)]
+    found, simple = min(choices, key=lambda choice: sum(one.area for one in choice[0]))
+    if isinstance(simple, Blocks | Documents):  # its squares hold pairs of its own only
+        rest = reduce(and_, [one for one in (*part, *others) if one is not simple], Full())
+    return [(one, rest) for one in found]
 
 
-def _around(simple: Pattern, sizes: Sizes, grain: Grain, alone: bool) -> list[Sketch] | None:
-    """Sketches of all pairs of a simple pattern, if its shape is known; alone: none of them is left
-    to other parts."""
-    if simple == Full():
-        return rectangles(None, None, sizes, whole=alone)
+def _around(simple: Pattern, sizes: Sizes, grain: Grain) -> list[Sketch] | None:
+    """Sketches of all pairs of a simple pattern, if its shape is known."""
     offsets = simple.offsets(sizes.span)
     if offsets is not None:
         return bands(offsets, sizes, grain)
     match simple:
         case Blocks(size):
             squares = (_square(first, size) for first in range(0, sizes.span, size))
-            return [stretches(squares, sizes, whole=alone)]
+            return [stretches(squares, sizes)]
         case Documents(lengths):
             ends = zip(accumulate(lengths), lengths, strict=True)
             squares = (_square(end - length, length) for end, length in ends)
-            return [stretches(squares, sizes, whole=alone)]
+            return [stretches(squares, sizes)]
         case Global():
             return _crosses(simple.hubs(sizes.span), sizes)
         case Summary():

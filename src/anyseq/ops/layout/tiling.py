@@ -17,6 +17,9 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
+LOOKED_AT = 1 << 22
+"""Pairs of a rectangle at most, whose mask may have to be evaluated in one go."""
+
 
 class Sizes(NamedTuple):
     """Queries at the positions q_offset, ..., q_offset + queries - 1, keys at 0, ..., keys - 1."""

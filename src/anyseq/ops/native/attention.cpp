@@ -192,7 +192,7 @@ Seen seen(const Call<T>& call, const Layout& layout, const Pass& pass, const Til
 template <class T>
 struct Line {
   const Call<T>& call;
-  int64_t b, h, i, count, x, y;
+  int64_t b, h, i, x, y;
   const int64_t* order;  // the keys of the columns, or null: key, key + 1, ...
   int64_t key;
   const uint8_t* mask;
@@ -328,8 +328,8 @@ struct View {
 
   Line<T> line(const Call<T>& call, int64_t b, int64_t h, int64_t i, int64_t r) const {
     const bool some = seen.x[r] < seen.y[r];
-    return {call, b, h, i, width, some ? seen.x[r] - seen.first : 0,
-            some ? seen.y[r] - seen.first : 0, order, key, mask ? mask + r * pitch : nullptr};
+    const int64_t x = some ? seen.x[r] - seen.first : 0, y = some ? seen.y[r] - seen.first : 0;
+    return {call, b, h, i, x, y, order, key, mask ? mask + r * pitch : nullptr};
   }
 };
 
@@ -581,7 +581,8 @@ class Work {
       in_large_pages(call_.out, call_.batch, call_.heads, call_.queries, call_.value_size);
     }
     const int64_t tasks = int64_t(units_.size()) * slices_;
-    return pool().run(tasks, call_.threads, call_.openmp,
+    // slices of a unit one after the other, so that few wait for their turn to be added
+    return pool().run(tasks, call_.threads, int64_t(units_.size()), call_.openmp,
                       [&](int64_t task) { slice(task / slices_, task % slices_); });
   }
 
@@ -593,9 +594,8 @@ class Work {
   void begin(Unit<T>& unit, int64_t g) {
     unit.parts.resize(per_unit_ * passes_);
     for (int64_t own = 0; own < per_unit_; own++) {
-      const Layout& layout = call_.layout[(g * per_unit_ + own) % call_.layouts];
-      for (int64_t p = 0; p < layout.count; p++) {
-        const Pass& pass = layout.passes[p];
+      for (int64_t p = 0; p < layout(g, own).count; p++) {
+        const Pass& pass = layout(g, own).passes[p];
         if (direct(pass, p)) continue;
         Part<T>& part = unit.parts[own * passes_ + p];
         const int64_t size = backward_ ? call_.size : call_.value_size;

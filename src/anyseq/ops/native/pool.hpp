@@ -50,10 +50,11 @@ using Parallel = void (*)(void (*)(void*), void*, unsigned, unsigned);
 class Pool {
  public:
   // Run all tasks on at most `threads` threads, this one among them; false if memory ran out.
-  bool run(int64_t tasks, int64_t threads, Parallel openmp,
+  // They stand in at most so many lanes.
+  bool run(int64_t tasks, int64_t threads, int64_t most_lanes, Parallel openmp,
            const std::function<void(int64_t)>& task) {
-    const int64_t lanes = std::max<int64_t>(1, std::min(threads, tasks));
-    Region region{task, tasks, lanes, lanes - 1};
+    const int64_t wanted = std::max<int64_t>(1, std::min(threads, tasks));
+    Region region{task, tasks, std::max<int64_t>(1, std::min(wanted, most_lanes)), wanted - 1};
     if (region.helpers_wanted <= 0) {
       region.work();
       return !region.failed;
