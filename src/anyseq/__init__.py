@@ -10,7 +10,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from anyseq import errors, nn, patterns
-from anyseq.design import Design
+from anyseq.design import (
+    Average,
+    Bilinear,
+    Convolution,
+    Design,
+    Layer,
+    LinearAttention,
+    Recurrence,
+)
 from anyseq.ops import AttentionPlan, attention, attention_plan
 from anyseq.patterns import (
     BigBird,
@@ -70,10 +78,13 @@ __all__ = [
     "Absolute",
     "Approximation",
     "AttentionPlan",
+    "Average",
     "BigBird",
+    "Bilinear",
     "Blocks",
     "Causal",
     "Certificate",
+    "Convolution",
     "Design",
     "Dilated",
     "Documents",
@@ -86,6 +97,8 @@ __all__ = [
     "Full",
     "Global",
     "Hardmax",
+    "Layer",
+    "LinearAttention",
     "Local",
     "LogSparse",
     "Longformer",
@@ -96,6 +109,7 @@ __all__ = [
     "Position",
     "ProbMap",
     "Random",
+    "Recurrence",
     "RelativeBias",
     "Rotary",
     "Shaw",

@@ -12,9 +12,18 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
-from anyseq.design import Design
+from anyseq.design import (
+    Average,
+    Bilinear,
+    Convolution,
+    Design,
+    Layer,
+    LinearAttention,
+    Recurrence,
+)
 from anyseq.positions import (
     URPE,
+    Absolute,
     ALiBi,
     Position,
     RelativeBias,
@@ -35,26 +44,57 @@ def clusters(design: Design, seed: int) -> tuple[np.ndarray, int]:
     size, period = design.tokens + design.bos, len(design.cycle)
     colours = torch.ones(size, dtype=torch.int64)
     colours[: int(design.bos)] = 0
-    if isinstance(design.position, Sinusoidal):
+    if isinstance(design.input_position, Absolute | Sinusoidal):
         colours = torch.arange(size)
-    layer = last = 0
-    while layer < last + period:
-        heads = design.cycle[layer % period].heads()
-        seen = torch.cat([_heads(design, head.mask(size), colours, rng) for head in heads], dim=1)
-        layer += 1
+    turn = last = 0
+    while turn < last + period:
+        layer = design.layer_cycle[turn % period]
+        look = _heads if layer.attends else _mixed
+        masks = [head.mask(size) for head in layer.sees.heads()]
+        seen = torch.cat([look(layer, mask, colours, rng) for mask in masks], dim=1)
+        turn += 1
         finer = _cluster(torch.cat([1e3 * colours[:, None].double(), seen], dim=1))
         if len(finer.unique()) > len(colours.unique()):
-            last = layer
+            last = turn
         colours = finer
     return colours[int(design.bos) :].numpy(), last
 
 
+def _mixed(
+    layer: Layer, mask: torch.Tensor, colours: torch.Tensor, rng: torch.Generator
+) -> torch.Tensor:
+    """(size, heads · features): what random layers that are no attention give each position."""
+    size, many = len(colours), int(colours.max()) + 1
+
+    def draw(*shape: int) -> torch.Tensor:
+        return torch.randn(*shape, generator=rng, dtype=torch.float64)
+
+    offset = torch.arange(size)[:, None] - torch.arange(size)[None, :]
+    match layer.mixer:
+        case Convolution():
+            weights = draw(HEADS, 2 * size - 1)[:, offset + size - 1]
+        case Recurrence():  # a state that decays, as many rates as there are heads
+            rate = torch.rand(HEADS, 1, 1, generator=rng, dtype=torch.float64)
+            weights = rate ** offset.clamp(min=0)
+        case LinearAttention() | Average():
+            weights = draw(HEADS, many, many).abs()[:, colours][:, :, colours] + 0.1
+        case Bilinear():
+            weights = draw(HEADS, size, size)
+    if layer.mixer == Average():
+        weights = torch.ones_like(weights)
+    weights = weights * mask
+    if layer.mixer in (Average(), LinearAttention()):
+        weights = weights / weights.sum(-1, keepdim=True).clamp(min=1e-300)
+    values = draw(HEADS, many, 3)[:, colours]
+    return torch.einsum("hij,hjf->ihf", weights, values).flatten(1)
+
+
 def _heads(
-    design: Design, mask: torch.Tensor, colours: torch.Tensor, rng: torch.Generator
+    layer: Layer, mask: torch.Tensor, colours: torch.Tensor, rng: torch.Generator
 ) -> torch.Tensor:
     """(size, heads · features): what the heads of one pattern give each position."""
     size, many = len(colours), int(colours.max()) + 1
-    whole = isinstance(design.probability, Hardmax | TopK)  # ties need whole numbers
+    whole = isinstance(layer.probability, Hardmax | TopK)  # ties need whole numbers
 
     def draw(*shape: int) -> torch.Tensor:
         if whole:
@@ -62,7 +102,7 @@ def _heads(
         return torch.randn(*shape, generator=rng, dtype=torch.float64)
 
     offset = torch.arange(size)[:, None] - torch.arange(size)[None, :]
-    base = design.position.base if isinstance(design.position, URPE) else design.position
+    base = layer.position.base if isinstance(layer.position, URPE) else layer.position
     sloped = isinstance(base, ALiBi)
     # between the flattest slope and the steepest; contents can make up for any distance
     slope = 8 * torch.rand(HEADS, 1, 1, generator=rng, dtype=torch.float64)
@@ -72,19 +112,19 @@ def _heads(
     # some heads look at positions only
     scores[: HEADS // 3] = 0.0
     scores = scores + _bias(base, offset, colours, draw, whole, slope)
-    if design.sinks:
+    if layer.sinks:
         scores = torch.cat([scores, (reach * draw(HEADS, 1, 1)).expand(HEADS, size, 1)], dim=2)
     if not sloped:
         scores[: HEADS // 6] = 0.0  # and some see all scores tie
-    open_ = torch.cat([mask, torch.ones(size, 1).bool()], 1) if design.sinks else mask
-    weights = design.probability(scores.masked_fill(~open_, -torch.inf))[:, :, :size]
+    open_ = torch.cat([mask, torch.ones(size, 1).bool()], 1) if layer.sinks else mask
+    weights = layer.probability(scores.masked_fill(~open_, -torch.inf))[:, :, :size]
     values = torch.randn(HEADS, many, 3, generator=rng, dtype=torch.float64)[:, colours]
     values = values[:, None].expand(HEADS, size, size, 3)
     if isinstance(base, Shaw):
         label = base.label(offset)
         tables = torch.randn(HEADS, int(label.max()) + 1, 3, generator=rng, dtype=torch.float64)
         values = values + tables[:, label]
-    if isinstance(design.position, URPE):
+    if isinstance(layer.position, URPE):
         gain = torch.randn(HEADS, 2 * size - 1, generator=rng, dtype=torch.float64)
         weights = weights * gain[:, offset + size - 1]
     mixed = torch.einsum("hij,hijf->ihf", weights, values)

@@ -8,7 +8,15 @@ import numpy as np
 import pytest
 import torch
 
-from anyseq.design import Design
+from anyseq.design import (
+    Average,
+    Bilinear,
+    Convolution,
+    Design,
+    Layer,
+    LinearAttention,
+    Recurrence,
+)
 from anyseq.graph import Refinement, refine
 from anyseq.graph.convolution import told_by_sums
 from anyseq.patterns import (
@@ -79,6 +87,33 @@ def random_design(position: Position, prob_map: str | ProbMap, rng: np.random.Ge
     return Design(size - bos, tuple(cycle), position, prob_map, bos=bos, sinks=sinks)
 
 
+MIXERS = (
+    Convolution(3),
+    Convolution(2, causal=True),
+    Recurrence(),
+    LinearAttention(),
+    LinearAttention(normalised=False),
+    Average(),
+    Bilinear(),
+)
+
+
+def random_layers(rng: np.random.Generator) -> Design:
+    """Layers that differ in everything, some of them no attention."""
+    size, bos = int(rng.integers(2, 7)), bool(rng.random() < 0.3)
+    layers = []
+    for _ in range(rng.integers(2, 4)):
+        pattern = random_pattern(size, rng)
+        if rng.random() < 0.4:
+            mixer = MIXERS[rng.integers(len(MIXERS))]
+            layers.append(Layer(pattern if mixer.takes_pattern else Full(), mixer=mixer))
+        else:
+            position = POSITIONS[rng.integers(len(POSITIONS))]
+            prob_map = MAPS[rng.integers(len(MAPS))]
+            layers.append(Layer(pattern, position, prob_map, sinks=bool(rng.random() < 0.25)))
+    return Design(size - bos, layers=layers, position=NoPosition(), bos=bos)
+
+
 def finer(fine: np.ndarray, coarse: np.ndarray) -> bool:
     """Whether equal numbers in `fine` are equal in `coarse`."""
     pairs = itertools.combinations(range(len(fine)), 2)
@@ -96,6 +131,18 @@ def test_against_random_networks(position: Position, prob_map: str | ProbMap) ->
         assert finer(seen, found.classes), design
         assert finer(found.limit, seen), design
         assert finer(found.classes, found.limit)
+        assert found.rounds == rounds, design
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_layers_of_different_kinds(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    for case in range(20):
+        design = random_layers(rng)
+        found = refine(design)
+        seen, rounds = clusters(design, case)
+        assert finer(seen, found.classes), design
+        assert finer(found.limit, seen), design
         assert found.rounds == rounds, design
 
 

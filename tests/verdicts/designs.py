@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import hypothesis.strategies as st
 
 import anyseq as aq
+from anyseq.positions import Place
 
 PATTERNS = [
     aq.Full(), aq.Causal(), aq.Window(1), aq.Window(2), aq.Blocks(2), aq.Strided(2), aq.Fixed(3),
@@ -34,4 +36,13 @@ def designs(draw: st.DrawFn, /, **fixed: Any) -> aq.Design:
         "final_norm": draw(st.sampled_from([None, None, None, None, "layernorm", "rmsnorm"])),
         **draw(st.sampled_from([softmax, softmax, other])),
     } | fixed
-    return aq.Design(**options)
+    design = aq.Design(**options)
+    if draw(st.booleans()) or len(design.layer_cycle) == 1:
+        return design
+    # layers of different kinds: the others take another position inside attention
+    inside = [one for one in POSITIONS if Place.INPUT not in one.acts_in]
+    first, *others = design.layer_cycle
+    others = [replace(layer, position=draw(st.sampled_from(inside))) for layer in others]
+    if not first.sinks and draw(st.booleans()):
+        others[-1] = replace(others[-1], prob_map="softmax", sinks=True)
+    return design.with_layers((first, *others))

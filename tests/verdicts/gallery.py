@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from math import lcm
 from pathlib import Path
 
 import anyseq as aq
@@ -43,4 +44,12 @@ def design(tokens: str, patterns: str, position: str, also: str) -> aq.Design:
         else:
             options["prob_map"] = word
     cycle = tuple(parse_pattern(part.strip("` ")) for part in patterns.split(" then "))
-    return aq.Design(int(tokens), cycle, parse_position(position), **options)  # type: ignore[arg-type]
+    inside = [parse_position(part) for part in position.split(" then ")]
+    if len(inside) == 1:
+        return aq.Design(int(tokens), cycle, *inside, **options)  # type: ignore[arg-type]
+    own = {name: options.pop(name) for name in ("sinks", "prob_map") if name in options}
+    layers = [
+        aq.Layer(cycle[i % len(cycle)], inside[i % len(inside)], **own)  # type: ignore[arg-type]
+        for i in range(lcm(len(cycle), len(inside)))
+    ]
+    return aq.Design(int(tokens), layers=layers, position=aq.NoPosition(), **options)  # type: ignore[arg-type]

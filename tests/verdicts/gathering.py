@@ -69,23 +69,24 @@ def base_of(position: Position) -> Position:
 def _start(design: aq.Design) -> torch.Tensor:
     """(size, code) what a token is told at the input: its place, or whether it is BOS."""
     size = design.tokens + design.bos
-    base = base_of(design.position)
+    base = design.input_position
     if isinstance(base, aq.Sinusoidal):
         return base.table(torch.arange(size, dtype=torch.float64), 16)
-    told = Place.INPUT in design.position.acts_in
+    told = Place.INPUT in base.acts_in
     colours = torch.arange(size) if told else (torch.arange(size) >= design.bos).long()
     return one_hot(colours, size + 1).double()
 
 
 def _telling(design: aq.Design, layer: int, code: int) -> list[Heads]:
     """Random heads that read the code and not x: Lemma 3."""
-    rng, base = generator(layer), base_of(design.position)
+    own = design.layer_cycle[layer % len(design.layer_cycle)]
+    rng, base = generator(layer), base_of(own.position)
     if isinstance(base, aq.ALiBi):
         # any slope would do; eight heads have powers of two, with which keys tie exactly
         return [_levelled(design, layer, code, base, rng) for _ in range(32)]
     heads = Heads(design, layer, features=1 + code, heads=48, size=8)
     waves = isinstance(base, aq.Rotary)  # they never tie, and need not
-    whole = isinstance(design.probability, Hardmax) and not waves  # ties need whole numbers
+    whole = isinstance(own.probability, Hardmax) and not waves  # ties need whole numbers
 
     def draw(weight: torch.Tensor) -> None:
         if whole:

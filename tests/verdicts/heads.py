@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import torch
 from torch.nn.functional import pad
 
 import anyseq as aq
-from anyseq.positions import Place, Position
 
 
 class Heads:
@@ -23,15 +20,16 @@ class Heads:
         self, design: aq.Design, layer: int, *, features: int, heads: int, size: int
     ) -> None:
         self.features, self.heads, self.size = features, heads, size
+        own = design.layer_cycle[layer % len(design.layer_cycle)]
         self.attention = aq.nn.Attention(
             features + heads * size,
             heads,
             size,
-            pattern=design.cycle[layer % len(design.cycle)],
-            prob_map=design.probability,
-            position=_inside(design.position),
-            tokens=design.tokens + design.bos,
-            sinks=design.sinks,
+            pattern=own.sees,
+            prob_map=own.probability,
+            position=own.position,
+            tokens=design.size,
+            sinks=own.sinks,
             scale=1.0,
             dtype=torch.float64,
         ).requires_grad_(False)
@@ -56,10 +54,3 @@ class Heads:
         """(heads, size, features) of q, k or v, to be written into."""
         whole = self.attention.get_parameter(f"{name}_proj.weight").detach()
         return whole.view(self.heads, self.size, -1)[..., : self.features]
-
-
-def _inside(position: Position) -> Position:
-    """What a position does inside attention."""
-    if isinstance(position, aq.URPE):
-        return replace(position, base=_inside(position.base))
-    return aq.NoPosition() if Place.INPUT in position.acts_in else position

@@ -20,10 +20,10 @@ def masks(design: aq.Design) -> list[list[Mask]]:
     return [[part.mask(size).tolist() for part in p.heads()] for p in design.cycle]
 
 
-def label(design: aq.Design, i: int, j: int) -> tuple[int, int]:
+def label(layer: aq.Layer, i: int, j: int) -> tuple[int, int]:
     """(bias label, gain label) of a pair."""
     offset = torch.tensor(i - j)
-    position, gain = design.position, 0
+    position, gain = layer.position, 0
     if isinstance(position, aq.URPE):
         position, gain = position.base, i - j
     if isinstance(position, aq.Shaw):
@@ -38,9 +38,7 @@ def label(design: aq.Design, i: int, j: int) -> tuple[int, int]:
 
 def start(design: aq.Design) -> list[int]:
     size = design.tokens + design.bos
-    position = design.position
-    base = position.base if isinstance(position, aq.URPE) else position
-    if isinstance(base, aq.Absolute | aq.Sinusoidal):
+    if isinstance(design.input_position, aq.Absolute | aq.Sinusoidal):
         return list(range(size))
     return [1 if design.bos and i == 0 else 0 for i in range(size)]
 
@@ -67,28 +65,29 @@ def refine(design: aq.Design, depth: int | None = None) -> tuple[list[int], int]
     """(colours of the real tokens, rounds) for softmax, hardmax, sparsemax and entmax15."""
     size, cycle = design.tokens + design.bos, masks(design)
     colour, rounds = start(design), 0
-    for layer in range(len(cycle) * (size + 1) if depth is None else depth):
+    for turn in range(len(cycle) * (size + 1) if depth is None else depth):
+        layer = design.layer_cycle[turn % len(cycle)]
         keys = [
-            (colour[i], *(_key(design, i, mask[i], colour) for mask in cycle[layer % len(cycle)]))
+            (colour[i], *(_key(layer, i, mask[i], colour) for mask in cycle[turn % len(cycle)]))
             for i in range(size)
         ]
         names = {key: number for number, key in enumerate(dict.fromkeys(keys))}
         new = [names[key] for key in keys]
         if len(set(new)) > len(set(colour)):
-            rounds = layer + 1
+            rounds = turn + 1
         colour = new
     return colour[design.bos :], rounds
 
 
-def _key(design: aq.Design, i: int, row: list[bool], colour: list[int]) -> Any:
+def _key(layer: aq.Layer, i: int, row: list[bool], colour: list[int]) -> Any:
     table: dict[tuple[Any, Any], int] = {}
     for j, seen in enumerate(row):
         if seen:
-            bias, gain = label(design, i, j)
+            bias, gain = label(layer, i, j)
             table[bias, (gain, colour[j])] = table.get((bias, (gain, colour[j])), 0) + 1
-    if not table and not design.sinks:
+    if not table and not layer.sinks:
         return "nothing"
-    if design.sinks:
+    if layer.sinks:
         table["sink", ("sink", "sink")] = 1
     rows = sorted({r for r, _ in table}, key=str)
     columns = sorted({c for _, c in table}, key=str)
@@ -102,8 +101,8 @@ def _key(design: aq.Design, i: int, row: list[bool], colour: list[int]) -> Any:
         for c in range(len(columns))
         for d in range(len(columns))
     )
-    base = design.position.base if isinstance(design.position, aq.URPE) else design.position
-    name = design.probability.name
+    base = layer.position.base if isinstance(layer.position, aq.URPE) else layer.position
+    name = layer.probability.name
     if name in ("sparsemax", "entmax15"):
         colours = {c for _, c in columns}
         if len(colours) < 2 and alone:
@@ -148,7 +147,11 @@ def isomorphisms(design: aq.Design, target: str) -> bool:
             for image in permutations(sets[other]):
                 phi = dict(zip(sets[i], image, strict=True))
                 if phi[i] != other or not all(
-                    first[u] == first[v] and _alike(design, cycle, phi, u, v)
+                    first[u] == first[v]
+                    and all(
+                        _alike(layer, heads, phi, u, v)
+                        for layer, heads in zip(design.layer_cycle, cycle, strict=True)
+                    )
                     for u, v in phi.items()
                 ):
                     continue
@@ -158,21 +161,21 @@ def isomorphisms(design: aq.Design, target: str) -> bool:
     return True
 
 
-def _alike(design: aq.Design, cycle: list[list[Mask]], phi: dict[int, int], u: int, v: int) -> bool:
-    base = design.position.base if isinstance(design.position, aq.URPE) else design.position
-    for mask in (mask for heads in cycle for mask in heads):
+def _alike(layer: aq.Layer, heads: list[Mask], phi: dict[int, int], u: int, v: int) -> bool:
+    base = layer.position.base if isinstance(layer.position, aq.URPE) else layer.position
+    for mask in heads:
         seen = [w for w in range(len(mask)) if mask[u][w]]
         if {phi[w] for w in seen} != {w for w in range(len(mask)) if mask[v][w]}:
             return False
-        before = [label(design, u, w) for w in seen]
-        after = [label(design, v, phi[w]) for w in seen]
+        before = [label(layer, u, w) for w in seen]
+        after = [label(layer, v, phi[w]) for w in seen]
         if [gain for _, gain in before] != [gain for _, gain in after]:
             return False
         changes = [(a[0], b[0]) for a, b in zip(before, after, strict=True)]
         same = all(a == b for a, b in changes)
         single = len({a for a, _ in changes}) <= 1 and len({b for _, b in changes}) <= 1
         shifted = isinstance(base, aq.ALiBi) and len({a - b for a, b in changes}) <= 1
-        free = not design.sinks and not isinstance(base, aq.Shaw)
+        free = not layer.sinks and not isinstance(base, aq.Shaw)
         if not (same or (free and (single or shifted))):
             return False
     return True

@@ -28,7 +28,7 @@ def random_network(
         design.depth or depth,
         beside * heads,
         norm="none",
-        hidden=2 * beside * dim if design.feedforward else None,
+        hidden=2 * beside * dim,
         dtype=torch.float64,
     )
     rng = generator(seed)

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 
 import anyseq as aq
 from anyseq.graph import hamiltonian_path, reach, refine, symmetry
+from anyseq.positions import Place
 from anyseq.verdicts.verify_places import looks_different
 from verdicts import naive
 from verdicts.designs import PATTERNS, POSITIONS
@@ -27,16 +28,21 @@ def small(draw: st.DrawFn, /, most: int = 6, **fixed: Any) -> aq.Design:
         bits = draw(st.lists(st.booleans(), min_size=size**2, max_size=size**2))
         return aq.FromMask(torch.tensor(bits).view(size, size))
 
-    cycle = tuple(pattern() for _ in range(draw(st.integers(1, 3))))
-    sinks = draw(st.booleans())
-    maps = ["softmax"] if sinks else ["softmax", "softmax", "hardmax", "sparsemax", "entmax15"]
-    options: dict[str, Any] = {
-        "position": draw(st.sampled_from(POSITIONS)),
-        "prob_map": draw(st.sampled_from(maps)),
-        "sinks": sinks,
-        "depth": draw(st.sampled_from([None, None, 1, 2])),
-    } | fixed
-    return aq.Design(tokens, cycle, bos=bos, **options)
+    def layer(positions: list[aq.Position]) -> dict[str, Any]:
+        sinks = draw(st.booleans())
+        maps = ["softmax"] if sinks else ["softmax", "softmax", "hardmax", "sparsemax", "entmax15"]
+        position = draw(st.sampled_from(positions))
+        return {"position": position, "prob_map": draw(st.sampled_from(maps)), "sinks": sinks}
+
+    many = draw(st.integers(1, 3))
+    depth = draw(st.sampled_from([None, None, 1, 2]))
+    if draw(st.booleans()):
+        options = layer(POSITIONS) | {"depth": depth} | fixed
+        return aq.Design(tokens, tuple(pattern() for _ in range(many)), bos=bos, **options)
+    inside = [one for one in POSITIONS if Place.INPUT not in one.acts_in]
+    layers = [aq.Layer(pattern(), **layer(inside) | fixed) for _ in range(many)]
+    start = draw(st.sampled_from([aq.NoPosition(), aq.NoPosition(), aq.Absolute()]))
+    return aq.Design(tokens, layers=layers, position=start, bos=bos, depth=depth)
 
 
 @given(small(most=7), st.sampled_from(["all", "causal"]))
@@ -66,10 +72,11 @@ def test_reach(design: aq.Design, target: str) -> None:
 @given(small())
 @settings(max_examples=400, deadline=None)
 def test_refinement(design: aq.Design) -> None:
-    alibi = isinstance(getattr(design.position, "base", design.position), aq.ALiBi)
     found = refine(design)
-    if alibi and design.probability.name != "softmax":
-        return  # only bounds are known, see the tests of the graph
+    for layer in design.layer_cycle:
+        alibi = isinstance(getattr(layer.position, "base", layer.position), aq.ALiBi)
+        if alibi and layer.probability.name != "softmax":
+            return  # only bounds are known, see the tests of the graph
     depth = design.depth
     classes, rounds = naive.refine(design, depth)
     assert [list(found.classes).index(c) for c in found.classes] == [

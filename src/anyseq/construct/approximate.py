@@ -92,6 +92,7 @@ def approximate(
     """
     if not isinstance(design, Design):
         raise InvalidArgument(f"design={design!r}: expected an anyseq.Design")
+    needs.layers_alike(design)
     needs.patterns_that_fit(design)
     at_least_one("features", features)
     positive("tol", tol)

@@ -24,6 +24,22 @@ def few_entries(design: Design, features: int, out_features: int) -> None:
             )
 
 
+def layers_alike(design: Design) -> None:
+    """Attention in every layer, alike but for the patterns, and the papers' plain blocks."""
+    if design.layers is not None:
+        other = next((layer.mixer for layer in design.layers if not layer.attends), None)
+        which = "layers of different kinds" if other is None else f"a layer of {other}"
+        raise CannotApproximate(f"{which}: constructions are for layers alike but for patterns")
+    for name, usual in (("block_norm", None), ("head", False), ("readout", "all")):
+        if getattr(design, name) != usual:
+            raise CannotApproximate(
+                f"{name}={getattr(design, name)!r}: constructions are for designs with "
+                f"{name}={usual!r}"
+            )
+    if design.domain != "cube":
+        raise CannotApproximate("domain='ids': f takes points of a cube; use domain='cube'")
+
+
 def patterns_that_fit(design: Design) -> None:
     """No pattern that is for another number of positions than the design has."""
     for pattern in design.cycle:

@@ -184,6 +184,7 @@ def plan(
     """
     if not isinstance(design, Design):
         raise InvalidArgument(f"design={design!r}: expected an anyseq.Design")
+    needs.layers_alike(design)
     needs.patterns_that_fit(design)
     features = at_least_one("features", features)
     out_features = features if out_features is None else at_least_one("out_features", out_features)

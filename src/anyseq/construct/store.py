@@ -13,12 +13,12 @@ from anyseq.construct.certificate import Certificate
 from anyseq.construct.error import NORMS, ErrorReport, Term
 from anyseq.construct.fused import Fused, fused_from
 from anyseq.construct.memory import restore
-from anyseq.construct.needs import plain_attention
+from anyseq.construct.needs import layers_alike, plain_attention
 from anyseq.construct.result import Approximation, Facts
 from anyseq.construct.stages import check_stages, stages_from
 from anyseq.construct.tensors import check_tensor
 from anyseq.design import Design
-from anyseq.errors import FileProblem, InvalidArgument
+from anyseq.errors import CannotApproximate, FileProblem, InvalidArgument
 from anyseq.nn import Stack, StackShape
 from anyseq.positions import NoPosition
 
@@ -70,6 +70,7 @@ def load(folder: str | Path) -> Approximation:
         RuntimeError,
         AttributeError,
         InvalidArgument,
+        CannotApproximate,
     ) as problem:
         raise FileProblem(
             f"folder={str(folder)!r} does not fit together: {type(problem).__name__}: {problem}; "
@@ -79,6 +80,7 @@ def load(folder: str | Path) -> Approximation:
 
 def _restore(facts: dict[str, Any], groups: dict[str, dict[str, torch.Tensor]]) -> Approximation:
     design = Design.from_dict(facts["design"])
+    layers_alike(design)
     model = restore(design, facts["shape"], groups["weights"])
     shape = model.shape
     fused = fused_from(facts["fused"], groups["fused"])

@@ -1,5 +1,30 @@
 """Design: the facts that decide what an attention design can express."""
 
-from anyseq.design.design import USUAL_TOKENS, Design
+from anyseq.design.design import BLOCK_NORMS, USUAL_TOKENS, Design, shortest_cycle
+from anyseq.design.layer import Layer
+from anyseq.design.mixers import (
+    ATTENTION,
+    Average,
+    Bilinear,
+    Convolution,
+    LinearAttention,
+    Mixer,
+    Recurrence,
+    resolve_mixer,
+)
 
-__all__ = ["USUAL_TOKENS", "Design"]
+__all__ = [
+    "ATTENTION",
+    "BLOCK_NORMS",
+    "USUAL_TOKENS",
+    "Average",
+    "Bilinear",
+    "Convolution",
+    "Design",
+    "Layer",
+    "LinearAttention",
+    "Mixer",
+    "Recurrence",
+    "resolve_mixer",
+    "shortest_cycle",
+]

@@ -20,12 +20,12 @@ def told_by_borders(design: Design) -> bool:
     ALiBi only softmax leaves no visible key without weight), the largest and the smallest among
     them. A bias for each offset shows where BOS is, to a token that sees it and itself.
     """
-    size = vertices(design)
-    base, heads = base_of(design.position), design.cycle[0].heads()
-    if any(head.differs for head in heads):
+    size, layer = vertices(design), design.layer_cycle[0]
+    base, heads = base_of(layer.position), layer.sees.heads()
+    if not layer.attends or any(head.differs for head in heads):
         return False
-    if isinstance(design.position, URPE):
-        if isinstance(base, ALiBi) and not isinstance(design.probability, Softmax):
+    if isinstance(layer.position, URPE):
+        if isinstance(base, ALiBi) and not isinstance(layer.probability, Softmax):
             return False
         seen = np.concatenate([_offsets(head, size) for head in heads], axis=1)[design.bos :]
         return len(np.unique(seen, axis=0)) == design.tokens
@@ -33,7 +33,7 @@ def told_by_borders(design: Design) -> bool:
         return False
     zero, index = torch.zeros((), dtype=torch.int64), torch.arange(size)
     bos_is_seen = bool(heads[0].at(size)(zero, zero, index, zero).all())
-    return bos_is_seen and all_see_themselves(design)
+    return bos_is_seen and all_see_themselves(layer.sees, size)
 
 
 def keys_seen(pattern: Pattern, size: int) -> Array:

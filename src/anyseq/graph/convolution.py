@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from anyseq.base import check_time
-from anyseq.design import Design
+from anyseq.design import Design, Layer
 from anyseq.graph.edges import Array, vertices
 from anyseq.graph.labels import start
 from anyseq.positions import URPE, ALiBi, RelativeBias, Rotary, base_of
@@ -26,33 +26,37 @@ def told_by_sums(design: Design) -> int | None:
     """A number of layers after which all tokens are sure to be told apart, the least one if it is
     small; None if sums do not show it, or say nothing about such a design."""
     size = vertices(design)
-    base, gains = base_of(design.position), isinstance(design.position, URPE)
-    if (
-        size > _MOST
-        or isinstance(base, ALiBi)
-        or not (gains or isinstance(base, RelativeBias | Rotary))
-    ):
+    if size > _MOST:
         return None
-    cycle = []
-    for pattern in design.cycle:
-        offsets = [None if head.differs else head.offsets(size) for head in pattern.heads()]
-        if any(mask is None for mask in offsets):
-            return None
-        cycle.append([mask.numpy().astype(np.int64) for mask in offsets if mask is not None])
+    cycle = [_telling(layer, size) for layer in design.layer_cycle]
+    if not any(cycle):
+        return None
     rng = np.random.default_rng(0)
-    colours = start(design.position, design.tokens, design.bos)
+    colours = start(design)
     for layer in range(_ROUNDS):
         if layer == design.depth:
             return None
-        seen = [_seen(mask, colours, gains, rng) for mask in cycle[layer % len(cycle)]]
+        seen = [_seen(mask, colours, gain, rng) for mask, gain in cycle[layer % len(cycle)]]
         rows = np.concatenate([colours[:, None], *seen], axis=1)
         colours = np.unique(rows, axis=0, return_inverse=True)[1].ravel()
         if len(np.unique(colours[design.bos :])) == design.tokens:
             return layer + 1
-    return _spread(cycle, colours, design, gains)
+    return _spread(cycle, colours, design)
 
 
-def _spread(cycle: list[list[Array]], colours: Array, design: Design, gains: bool) -> int | None:
+def _telling(layer: Layer, size: int) -> list[tuple[Array, bool]]:
+    """The offsets that each head of a layer sees, and whether it has a gain for each, where sums
+    say what it tells apart. What other layers tell apart is left out: there is never less."""
+    base, gains = base_of(layer.position), isinstance(layer.position, URPE)
+    if not layer.attends or isinstance(base, ALiBi):
+        return []
+    if not (gains or isinstance(base, RelativeBias | Rotary)):
+        return []
+    offsets = [None if head.differs else head.offsets(size) for head in layer.sees.heads()]
+    return [(mask.numpy().astype(np.int64), gains) for mask in offsets if mask is not None]
+
+
+def _spread(cycle: list[list[tuple[Array, bool]]], colours: Array, design: Design) -> int | None:
     """Layers until everybody is known. A colour that only one position has makes all that see that
     position known too: by the offset, which a gain shows; a bias does if another colour is visible,
     such as one's own."""
@@ -64,8 +68,8 @@ def _spread(cycle: list[list[Array]], colours: Array, design: Design, gains: boo
         check_time()
         turn = layer % len(cycle)
         found = [np.zeros(0, dtype=np.int64)]
-        for mask in cycle[turn]:
-            if gains or mask[size - 1]:
+        for mask, gain in cycle[turn]:
+            if gain or mask[size - 1]:
                 seers = np.add.outer(fresh[turn], np.flatnonzero(mask) - (size - 1)).ravel()
                 found.append(seers[(seers >= 0) & (seers < size)])
         new = np.unique(np.concatenate(found))

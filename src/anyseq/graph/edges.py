@@ -75,13 +75,12 @@ class TooManyEdges(InvalidArgument):
     """A graph that would take too much memory."""
 
 
-def all_see_themselves(design: Design) -> bool:
-    """Whether every vertex sees itself, in every pattern and head."""
-    size, zero = vertices(design), torch.zeros((), dtype=torch.int64)
-    index = torch.arange(size)
-    heads = {head for pattern in design.cycle for head in pattern.heads()}
+def all_see_themselves(pattern: Pattern, size: int) -> bool:
+    """Whether every vertex sees itself, in every head."""
+    zero, index = torch.zeros((), dtype=torch.int64), torch.arange(size)
     return all(
-        not head.differs and bool(head.at(size)(zero, zero, index, index).all()) for head in heads
+        not head.differs and bool(head.at(size)(zero, zero, index, index).all())
+        for head in dict.fromkeys(pattern.heads())
     )
 
 

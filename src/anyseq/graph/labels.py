@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
+from anyseq.design import Design
 from anyseq.errors import InvalidArgument
 from anyseq.graph.edges import Array
 from anyseq.positions import (
@@ -51,9 +52,10 @@ def geometric(position: Position) -> bool:
     return isinstance(base_of(position), ALiBi)
 
 
-def start(position: Position, tokens: int, bos: bool) -> Array:
-    """(tokens + bos,) int64: the colours before the first layer. Absolute positions differ from
-    token to token; BOS differs from all."""
-    if Place.INPUT in position.acts_in:
-        return np.arange(tokens + bos)
-    return (np.arange(tokens + bos) >= bos).astype(np.int64)
+def start(design: Design) -> Array:
+    """(size,) int64: the colours before the first layer. Absolute positions differ from token to
+    token; BOS differs from all."""
+    place = np.arange(design.size)
+    if Place.INPUT in design.input_position.acts_in:
+        return place
+    return (place >= design.bos).astype(np.int64)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -58,9 +58,7 @@ class Reach:
         if phase == 0:
             return self.layers
         if phase not in self._after:
-            cycle = self.design.cycle
-            turned = replace(self.design, patterns=(*cycle[phase:], *cycle[:phase]))
-            self._after[phase] = reach(turned, self.target).layers
+            self._after[phase] = reach(self.design.turned(phase), self.target).layers
         return self._after[phase]
 
     @property

@@ -7,13 +7,14 @@ from functools import partial
 
 import numpy as np
 
-from anyseq.design import Design
+from anyseq.design import Design, Layer, Mixer
 from anyseq.errors import InvalidArgument
 from anyseq.graph.borders import told_by_borders
 from anyseq.graph.convolution import told_by_sums
 from anyseq.graph.edges import Array, TooManyEdges, all_see_themselves, edges_of, vertices
 from anyseq.graph.labels import geometric, labels, start
-from anyseq.graph.rounds import rounds
+from anyseq.graph.mixing import averages, shown
+from anyseq.graph.rounds import Head, rounds
 from anyseq.graph.seen import Rule, Seen
 from anyseq.graph.slopes import nearest, nearest_many, supported
 from anyseq.graph.tables import LabelledEdges, Tables
@@ -59,7 +60,7 @@ def refine(design: Design) -> Refinement:
     attention can see of its table T_i.
 
     Heads whose queries and keys read nothing but colours see T_i (`anyseq.graph.tables`) through
-    the probability map. Exact rules:
+    the probability map of their layer. Exact rules:
 
     - softmax, hardmax: `ratios`.
     - sparsemax, entmax15: T_i itself where two colours are visible or T_i has rank above one (but
@@ -68,17 +69,15 @@ def refine(design: Design) -> Refinement:
     - a sink is a visible key with a label and a colour of its own.
     - top-k: `by_labels`, with ALiBi `by_slopes` (`anyseq.graph.top`), and `nearest_many` with a
       gain besides.
+    - what is no attention: `anyseq.graph.mixing`.
 
     If nobody has anything to tell apart, one column and no empty row everywhere, no graph is
     needed, nor if a glance shows that one layer tells all apart (`anyseq.graph.borders`), nor, for
     long designs, if sums show that some layers do (`anyseq.graph.convolution`). Beyond 2^25
     connections nothing else is sure, and the limit is that all positions differ.
     """
-    begin = start(design.position, design.tokens, design.bos)
-    rule = _rule(design.probability, design)
-    bias, gain = labels(design.position, vertices(design))
-    one_column = len(np.unique(begin)) == 1 and len(np.unique(gain)) == 1 and not design.sinks
-    if len(np.unique(begin)) == len(begin) or (one_column and all_see_themselves(design)):
+    size, begin = vertices(design), start(design)
+    if len(np.unique(begin)) == len(begin) or _all_alike(design, begin):
         classes = begin[design.bos :]
         return Refinement(classes, classes, 0)
     layers = 1 if told_by_borders(design) else None
@@ -88,33 +87,50 @@ def refine(design: Design) -> Refinement:
         apart = np.arange(design.tokens)
         return Refinement(apart, apart, layers)
     try:
-        known = [
-            [edges_of(head, vertices(design), _MOST_EDGES) for head in dict.fromkeys(part.heads())]
-            for part in design.cycle
-        ]
+        cycle = [_heads(layer, size) for layer in design.layer_cycle]
     except TooManyEdges:
         return Refinement(begin[design.bos :], np.arange(design.tokens), 0)
-    cycle = [
-        [Seen(LabelledEdges.of(edges, bias, gain, design.sinks), rule) for edges in heads]
-        for heads in known
-    ]
     colours, layer = rounds(cycle, begin, design.depth)
     classes = colours[design.bos :]
     return Refinement(classes, classes, layer)
 
 
-def _rule(prob_map: ProbMap, design: Design) -> Rule:
+def _all_alike(design: Design, begin: Array) -> bool:
+    """Whether nobody has anything to tell apart, at a glance: one colour, weights that sum to 1 in
+    every layer, and no row without a key."""
+    size = vertices(design)
+    return len(np.unique(begin)) == 1 and all(
+        averages(layer)
+        and len(np.unique(labels(layer.position, size)[1])) == 1
+        and all_see_themselves(layer.sees, size)
+        for layer in dict.fromkeys(design.layer_cycle)
+    )
+
+
+def _heads(layer: Layer, size: int) -> list[Head]:
+    """What the layer shows, head by head."""
+    if isinstance(layer.mixer, Mixer):
+        return shown(layer, layer.mixer, size, _MOST_EDGES)
+    bias, gain = labels(layer.position, size)
+    rule = _rule(layer.probability, layer, size)
+    return [
+        Seen(LabelledEdges.of(edges_of(head, size, _MOST_EDGES), bias, gain, layer.sinks), rule)
+        for head in dict.fromkeys(layer.sees.heads())
+    ]
+
+
+def _rule(prob_map: ProbMap, layer: Layer, size: int) -> Rule:
     """What is seen through the probability map."""
-    sloped = geometric(design.position)
+    sloped = geometric(layer.position)
     match prob_map:
         case Softmax() | Hardmax() | Sparsemax() | Entmax15():
-            return _by_slopes(prob_map, design.sinks) if sloped else _by_labels(prob_map)
+            return _by_slopes(prob_map, layer.sinks) if sloped else _by_labels(prob_map)
         case TopK(k=1):  # the largest score and its ties, which weigh the same
-            return _rule(Hardmax(), design)
-        case TopK() if prob_map.k >= vertices(design) + design.sinks:
-            return _rule(Softmax(), design)
+            return _rule(Hardmax(), layer, size)
+        case TopK() if prob_map.k >= size + layer.sinks:
+            return _rule(Softmax(), layer, size)
         case TopK() if sloped:
-            return _top_by_slopes(prob_map.k, design)
+            return _top_by_slopes(prob_map.k, layer)
         case TopK():
             return partial(by_labels, k=prob_map.k)
     raise InvalidArgument(
@@ -145,11 +161,11 @@ def _by_slopes(prob_map: ProbMap, sinks: bool) -> Rule:
     return rule
 
 
-def _top_by_slopes(k: int, design: Design) -> Rule:
-    gains = Place.GAIN in design.position.acts_in
+def _top_by_slopes(k: int, layer: Layer) -> Rule:
+    gains = Place.GAIN in layer.position.acts_in
 
     def rule(tables: Tables, colours: Array) -> list[bytes]:
-        distance = _distances(tables, design.sinks)
+        distance = _distances(tables, layer.sinks)
         if gains:
             return nearest_many(tables, distance, k)
         return by_slopes(tables, colours, distance, k)

@@ -10,17 +10,18 @@ that the identity is the only automorphism.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 
 import numpy as np
 
 from anyseq.base import check_time
-from anyseq.design import Design
+from anyseq.design import Design, Layer
 from anyseq.graph.borders import keys_seen
 from anyseq.graph.edges import Array, Edges, TooManyEdges, edges_of, vertices
 from anyseq.graph.isomorphism import GivenUp, find
 from anyseq.graph.labels import geometric, labels, start
+from anyseq.graph.reach import reach
 from anyseq.graph.relations import Relation, stable
 from anyseq.positions import URPE, RelativeBias, Rotary
 
@@ -29,7 +30,8 @@ _MOST_EDGES = 1 << 25
 
 @dataclass(frozen=True, eq=False)
 class Symmetry:
-    """rigid: whether no two places look alike; None if the search was given up.
+    """rigid: whether no two places look alike; None if the search was given up, or some layer is
+        not attention.
 
     image: (tokens,) where a token goes, -1 where the isomorphism says nothing. root: (i, i') if it
     is only a rooted isomorphism; None if it is an automorphism of the whole design.
@@ -44,7 +46,9 @@ class Symmetry:
 
 def symmetry(design: Design, target: str = "all") -> Symmetry:
     """Whether two places look alike; all wanted pairs of tokens are supposed to meet."""
-    if _keeps_offsets(design):
+    if not all(layer.attends for layer in design.layer_cycle):
+        return Symmetry(None)
+    if _keeps_offsets(design, target):
         # the isomorphism is then a shift of R_i, which begins with the first token, onto R_i',
         # which does so too: a shift by 0
         return Symmetry(True)
@@ -52,7 +56,7 @@ def symmetry(design: Design, target: str = "all") -> Symmetry:
         relations = _relations(design)
     except TooManyEdges:
         return Symmetry(None)
-    begin = start(design.position, design.tokens, design.bos)
+    begin = start(design)
     colours = stable(relations, begin)
     bos, real = int(design.bos), colours[design.bos :]
     if len(np.unique(real)) == len(real):
@@ -77,40 +81,53 @@ def symmetry(design: Design, target: str = "all") -> Symmetry:
     return Symmetry(True)
 
 
-def _keeps_offsets(design: Design) -> bool:
-    """Whether every isomorphism is sure to keep i - j for all j that i sees: it is a gain label, or
-    a bias label of a row with another one or a sink."""
-    if isinstance(design.position, URPE):
+def _keeps_offsets(design: Design, target: str) -> bool:
+    """Whether every isomorphism is sure to keep i - j for all j that reach i: because layers that
+    keep it for all j that i sees suffice to reach them."""
+    layers = design.layer_cycle
+    keeping = [layer for layer in layers if _keeps(layer, design.size)]
+    if len(keeping) in (0, len(layers)):
+        return bool(keeping)
+    return reach(replace(design.with_layers(keeping), depth=None), target).holds
+
+
+def _keeps(layer: Layer, size: int) -> bool:
+    """Whether i - j is a gain label, or a bias label of a row with another one or a sink."""
+    if isinstance(layer.position, URPE):
         return True
-    if not isinstance(design.position, RelativeBias | Rotary):
+    if not isinstance(layer.position, RelativeBias | Rotary):
         return False
-    heads = {head for pattern in design.cycle for head in pattern.heads()}
-    return design.sinks or all(1 not in keys_seen(head, design.size) for head in heads)
+    return layer.sinks or all(1 not in keys_seen(head, size) for head in layer.sees.heads())
 
 
 def _relations(design: Design) -> list[Relation]:
-    """One for each head of each pattern."""
+    """One for each head of each layer."""
     size = vertices(design)
-    bias, gain = labels(design.position, size)
-    heads = dict.fromkeys(head for pattern in design.cycle for head in pattern.heads())
-    return [_relaxed(edges_of(head, size, _MOST_EDGES), bias, gain, design) for head in heads]
+    relations = {}
+    for layer in design.layer_cycle:
+        for head in layer.sees.heads():
+            kind = (head, layer.position, layer.sinks)
+            if kind not in relations:
+                relations[kind] = _relaxed(edges_of(head, size, _MOST_EDGES), layer)
+    return list(relations.values())
 
 
-def _relaxed(edges: Edges, bias: Array, gain: Array, design: Design) -> Relation:
+def _relaxed(edges: Edges, layer: Layer) -> Relation:
     """Edges labelled by what can be seen of r and g.
 
     A common factor of all weights of a row is lost in normalisation: ALiBi's distances count from
     the nearest key on, and a free label that all keys of a row share says nothing. A sink is beside
     them and brings the factor back.
     """
+    bias, gain = labels(layer.position, edges.size)
     row, column = edges.rows().astype(np.int64), edges.columns.astype(np.int64)
     offset = row - column + edges.size - 1
     r, g = bias[offset], gain[offset]
-    if len(r) and not design.sinks:
+    if len(r) and not layer.sinks:
         starts = edges.starts[:-1][edges.degrees > 0]
         low = np.repeat(np.minimum.reduceat(r, starts), edges.degrees[edges.degrees > 0])
         high = np.repeat(np.maximum.reduceat(r, starts), edges.degrees[edges.degrees > 0])
-        r = r - low if geometric(design.position) else np.where(low == high, bias.min() - 1, r)
+        r = r - low if geometric(layer.position) else np.where(low == high, bias.min() - 1, r)
     span = gain.max() - gain.min() + 1
     return Relation(edges.size, row, column, (r - bias.min() + 1) * span + g - gain.min())
 

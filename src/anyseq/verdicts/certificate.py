@@ -48,10 +48,10 @@ class Certificate:
             return False
         design = self.design
         if self.kind == "mean":
-            seen = self.full_layer in range(len(design.cycle))
-            return seen and verify.sees_all(
-                design.cycle[self.full_layer or 0], design.tokens, design.bos
-            )
+            if self.full_layer not in range(len(design.cycle)):
+                return False
+            layer = design.layer_cycle[self.full_layer or 0]
+            return layer.attends and verify.sees_all(layer.sees, design.tokens, design.bos)
         if self.kind == "fixed width" and (
             self.order is None
             or not verify.follows(design.cycle, design.tokens, design.bos, self.order)

@@ -33,6 +33,7 @@ RULES: tuple[Rule, ...] = (
     obstacles.positions,
     obstacles.symmetries,
     obstacles.feed_forward,
+    proofs.covered,
     proofs.gather,
     proofs.rigid,
     proofs.mean,
@@ -105,7 +106,8 @@ def check_design(
     facts = Facts(design) if facts is None else facts
     question = Question(facts, norm, target)
     with within(seconds):
-        rulings = list(_in_time(RULES, question, seconds))
+        rules = (obstacles.ids,) if question.is_mean_over_ids else RULES
+        rulings = list(_in_time(rules, question, seconds))
         reach = _reach_in_time(question)
     against = [ruling for ruling in rulings if ruling.witness is not None]
     proof = next((ruling for ruling in rulings if ruling.certificate is not None), None)

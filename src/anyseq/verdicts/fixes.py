@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import ceil
-from typing import Any
 
 from anyseq.base import OutOfTime, check_time, layers_text
-from anyseq.design import Design
+from anyseq.design import Design, Layer
 from anyseq.graph import TooManyEdges, connections_of
 from anyseq.patterns import Composite, Global, Intersection, Pattern, Union, Window
 from anyseq.positions import URPE, Absolute, NoPosition, Place
@@ -27,7 +27,7 @@ class _Change:
     says: str
     parameters: str
     rank: int
-    fields: dict[str, Any]
+    to: Callable[[Design], Design]
 
 
 def fixes(design: Design, norm: str, target: str, check: Check) -> tuple[tuple[Fix, ...], bool]:
@@ -47,7 +47,7 @@ def fixes(design: Design, norm: str, target: str, check: Check) -> tuple[tuple[F
             pairs = [
                 (other, change)
                 for change in knowing
-                for other in _connecting(replace(design, **change.fields), norm, target, check)
+                for other in _connecting(change.to(design), norm, target, check)
             ]
             _try(design, norm, target, check, pairs, found)
         complete = True
@@ -69,8 +69,9 @@ def _try(
     before = _a_layer(connections_of(design))
     for parts in changes:
         check_time()
-        fields = {name: value for part in parts for name, value in part.fields.items()}
-        changed = replace(design, **fields)
+        changed = design
+        for part in reversed(parts):  # of a pair, what tokens know comes first
+            changed = part.to(changed)
         try:
             if changed == design:
                 continue
@@ -96,51 +97,83 @@ def _connecting(design: Design, norm: str, target: str, check: Check) -> Iterato
             more = depth - design.depth
             if more > 0:
                 layers = layers_text(more, "more ")
-                yield _Change(f"make it {depth} layers deep", layers, 5 + more, {"depth": depth})
+                deeper = partial(replace, depth=depth)
+                yield _Change(f"make it {depth} layers deep", layers, 5 + more, deeper)
     if design.tokens == 1:
         return
     if target != "causal":
         hub = Global((int(design.bos),))  # BOS, if any, is at 0
-        cycle = tuple(pattern | hub for pattern in design.cycle)
-        yield _Change("make token 0 global in every layer", "", 1, {"patterns": cycle})
-        second = (*design.cycle, hub | Window(1))
+        everywhere = partial(_patterned, change=lambda pattern: pattern | hub)
+        yield _Change("make token 0 global in every layer", "", 1, everywhere)
+        second = partial(_followed_by, pattern=hub | Window(1))
         says = "alternate with a layer of neighbours and token 0 as a hub"
-        yield _Change(says, "", 2, {"patterns": second})
+        yield _Change(says, "", 2, second)
     depth = design.depth or 1
     for radius in sorted({ceil((design.tokens - 1) / depth), 1}):
-        widened = tuple(_widened(pattern, radius) for pattern in design.cycle)
-        if widened != design.cycle and radius * design.tokens <= _MOST_CONNECTIONS:
-            yield _Change(f"widen the window to {radius}", "", 3, {"patterns": widened})
+        wider = partial(_patterned, change=partial(_widened, radius=radius))
+        if wider(design) != design and radius * design.tokens <= _MOST_CONNECTIONS:
+            yield _Change(f"widen the window to {radius}", "", 3, wider)
 
 
 def _knowing(design: Design) -> Iterator[_Change]:
     """Changes of what tokens know of their places."""
-    if Place.INPUT not in design.position.acts_in:
+    inside = [layer.position for layer in design.layer_cycle if layer.attends]
+    if Place.INPUT not in design.input_position.acts_in:
+        alone = design.layers is None
+        instead = " instead" * (alone and design.position != NoPosition())
         yield _Change(
-            "absolute positions" + " instead" * (design.position != NoPosition()),
+            f"absolute positions{instead}" if alone else "add absolute positions at the input",
             f"{design.tokens:,} vectors of the model's width",
             3,
-            {"position": Absolute()},
+            partial(replace, position=Absolute()),
         )
-    if Place.GAIN not in design.position.acts_in:
+    if inside and not any(Place.GAIN in position.acts_in for position in inside):
         yield _Change(
             "add URPE gains",
             f"{2 * design.size - 1:,} numbers a head, shared by the layers",
             2,
-            {"position": URPE(design.position)},
+            _with_gains,
         )
     if not design.bos and all(pattern.natural_length is None for pattern in design.cycle):
-        yield _Change("prepend a BOS token", "1 vector of the model's width", 1, {"bos": True})
+        yield _Change(
+            "prepend a BOS token", "1 vector of the model's width", 1, partial(replace, bos=True)
+        )
 
 
 def _other(design: Design) -> Iterator[_Change]:
     """Changes of the rest of a block."""
-    if not design.feedforward:
-        yield _Change("add feed-forward layers", "a feed-forward layer a block", 1,
-                      {"feedforward": True})  # fmt: skip
+    if not all(layer.feedforward for layer in design.layer_cycle):
+        fed = partial(_layered, change=partial(replace, feedforward=True))
+        yield _Change("add feed-forward layers", "a feed-forward layer a block", 1, fed)
     if design.final_norm is not None:
         yield _Change("drop the final norm, or put a linear layer after it",
-                      "", 1, {"final_norm": None})  # fmt: skip
+                      "", 1, partial(replace, final_norm=None))  # fmt: skip
+
+
+def _layered(design: Design, change: Callable[[Layer], Layer]) -> Design:
+    return design.with_layers([change(layer) for layer in design.layer_cycle])
+
+
+def _patterned(design: Design, change: Callable[[Pattern], Pattern]) -> Design:
+    """Other patterns, in the layers that have one."""
+    return _layered(
+        design,
+        lambda layer: replace(layer, pattern=change(layer.sees)) if layer.attends else layer,
+    )
+
+
+def _followed_by(design: Design, pattern: Pattern) -> Design:
+    """One more layer, like the last one that attends."""
+    layers = design.layer_cycle
+    like = next((layer for layer in reversed(layers) if layer.attends), Layer())
+    return design.with_layers((*layers, replace(like, pattern=pattern)))
+
+
+def _with_gains(design: Design) -> Design:
+    return _layered(
+        design,
+        lambda layer: replace(layer, position=URPE(layer.position)) if layer.attends else layer,
+    )
 
 
 def _a_layer(connections: Sequence[int]) -> int:

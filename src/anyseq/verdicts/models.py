@@ -109,12 +109,14 @@ def _of_transformer(module: Transformer, tokens: int | None) -> _Subject:
         raise InvalidArgument(f"tokens={length}: the Transformer's design has {design.tokens}")
     if not all(isinstance(block.mixer, Attention) for block in module.blocks):
         return _undescribed(module, length, "not all of its layers are attention")
-    cycle = tuple(part & Causal() if module.causal else part for part in design.cycle)
-    design = replace(design, tokens=length, patterns=cycle, depth=len(module.blocks))
+    layers = design.layer_cycle
+    if module.causal:
+        layers = tuple(replace(one, pattern=one.sees & Causal()) for one in layers)
+    design = replace(design.with_layers(layers), tokens=length, depth=len(module.blocks))
     if module.vocab is not None:  # the tied linear layer comes after the norm
         design = replace(design, final_norm=None)
     normed = any(isinstance(part, torch.nn.LayerNorm) for part in module.modules())
-    if normed and not design.feedforward:
+    if normed and not all(layer.feedforward for layer in design.layer_cycle):
         return _undescribed(module, length, "it has layer norms and no feed-forward layers")
     unsure = [f"the theorems let the width grow; here it is {module.dim}"]
     unsure += ["the theorems speak of blocks without layer norms"] * normed

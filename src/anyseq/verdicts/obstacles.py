@@ -8,9 +8,10 @@ from __future__ import annotations
 import numpy as np
 
 from anyseq.base import layers_text
-from anyseq.positions import Place, Shaw, base_of
+from anyseq.design import Layer
+from anyseq.positions import Shaw, base_of
 from anyseq.verdicts import witnesses
-from anyseq.verdicts.question import Question
+from anyseq.verdicts.question import Question, has_gain
 from anyseq.verdicts.ruling import Ruling
 from anyseq.verdicts.verdict import Finding
 
@@ -18,11 +19,17 @@ from anyseq.verdicts.verdict import Finding
 def final_norm(question: Question) -> Ruling | None:
     """A last norm without parameters: features sum to 0, or have a bounded size (W10, W11)."""
     design = question.design
-    if design.final_norm is None:
-        return None
+    if design.head or design.final_norm not in ("layernorm", "rmsnorm"):
+        return None  # a linear map, or learned scales, make up for it
     witness = witnesses.normed(design.tokens, question.norm, design.final_norm)
     finding = Finding("outputs", False, witness.why, witness.name)
     return Ruling(finding, witness=witness)
+
+
+def ids(question: Question) -> Ruling:
+    """Sequences of ids are finitely many: none of them has measure 0."""
+    saw = "on token ids a mean over all sequences is 0 only if every error is; ask for sup norm"
+    return Ruling(Finding("token ids", None, saw, "docs/theorems.md, Token ids"))
 
 
 def reach(question: Question) -> Ruling:
@@ -37,6 +44,9 @@ def reach(question: Question) -> Ruling:
     pair = reach.last[0] if late else reach.unreached
     assert pair is not None
     k, j = pair
+    if question.readout not in (None, k):
+        saw = f"not every token reaches every token; of those read, {question.readout}, it is open"
+        return Ruling(Finding(rule, None, saw, theorem))
     name = "W5" if question.is_causal and j > k else "W6"
     witness = witnesses.unreached(design.tokens, k, j, question.norm, question.target, name)
     saw = (
@@ -49,7 +59,7 @@ def reach(question: Question) -> Ruling:
 
 def positions(question: Question) -> Ruling | None:
     """In sup norm, identical tokens must be told apart by where they are (W1, W8)."""
-    if question.norm != "sup" or question.target == "equivariant":
+    if question.norm != "sup" or question.target == "equivariant" or question.readout is not None:
         return None
     design, found = question.design, question.refinement
     rule, theorem = "positions", "Theorem 5.1"
@@ -77,8 +87,8 @@ def symmetries(question: Question) -> Ruling | None:
     """In L^p, no permutation but the identity may commute with the design (W2, W3, W4)."""
     if question.norm != "lp" or question.target == "equivariant" or question.knows_positions:
         return None
-    if not question.reach.holds:
-        return None  # refuted already
+    if not question.reach.holds or question.readout is not None:
+        return None  # refuted already; one output alone is like no other
     rule, theorem = "symmetries", "Theorem 5.2"
     if question.refinement.discrete:  # a symmetry would keep the classes of the refinement
         saw = "positions are told apart even on identical tokens, so that no two look alike"
@@ -86,6 +96,8 @@ def symmetries(question: Question) -> Ruling | None:
     found = question.symmetry
     if found.rigid:
         return Ruling(Finding(rule, True, "only the identity keeps the design", theorem))
+    if found.rigid is None and not all(layer.attends for layer in question.layers):
+        return None  # "theorems" says so
     if found.rigid is None:
         return Ruling(Finding(rule, None, "the search for symmetries was given up", theorem))
     tokens = question.design.tokens
@@ -102,19 +114,16 @@ def feed_forward(question: Question) -> Ruling | None:
     """Without feed-forward layers identical tokens are mapped affinely, in blocks without norms, as
     long as nothing tells them apart and rows of weights sum to 1 (W7)."""
     design = question.design
-    if design.feedforward:
+    if any(layer.feedforward for layer in question.layers):
         return None
     rule = "feed-forward"
-    stochastic = not (
-        design.bos
-        or design.sinks
-        or Place.GAIN in design.position.acts_in
-        or isinstance(base_of(design.position), Shaw)
-    )
     if (
         question.norm == "sup"
-        and stochastic
+        and design.domain == "cube"
         and design.final_norm is None
+        and design.block_norm is None
+        and not design.bos
+        and all(map(_stochastic, question.layers))
         and not question.knows_positions
         and len(np.unique(question.refinement.limit)) == 1
         and not _has_empty_row(question)
@@ -125,12 +134,14 @@ def feed_forward(question: Question) -> Ruling | None:
     return Ruling(Finding(rule, None, saw, "Theorems 5.1 and 5.2"))
 
 
+def _stochastic(layer: Layer) -> bool:
+    """Whether it is attention whose weights sum to 1 in every row."""
+    shifts = has_gain(layer) or isinstance(base_of(layer.position), Shaw)
+    return layer.attends and not layer.sinks and not shifts
+
+
 def _has_empty_row(question: Question) -> bool:
     """Whether some token sees nothing in some head of some layer."""
     size = question.size
-    for pattern in question.design.cycle:
-        for part in pattern.heads():
-            rows = part.edges(size)[0]
-            if len(rows.unique()) < size:
-                return True
-    return False
+    heads = {part for layer in question.layers for part in layer.sees.heads()}
+    return any(len(part.edges(size)[0].unique()) < size for part in heads)

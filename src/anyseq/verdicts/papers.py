@@ -55,7 +55,7 @@ def all_reach(question: Question) -> Ruling:
 
 def concentrates(question: Question) -> Ruling:
     """Assumption 2: ρ(t·v) tends to hardmax as t grows; so do all maps of this library."""
-    name = type(question.design.probability).__name__.lower()
+    name = type(question.layers[0].probability).__name__.lower()
     return _info("concentration", True, f"{name} can put its weight on one token", _TWO)
 
 
@@ -66,10 +66,9 @@ def fixed_width(question: Question) -> Certificate | None:
     if not (
         all(ruling.finding.holds for ruling in rulings)
         and isinstance(design.position, Absolute)
-        and not (design.bos or design.sinks)
+        and not (design.bos or any(layer.sinks for layer in question.layers))
         and all(len(pattern.heads()) == 1 for pattern in design.cycle)
-        and design.feedforward
-        and design.final_norm is None
+        and question.uncovered is None
         and design.depth is None
         and path.order is not None
         and reach.layers is not None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from anyseq.base import layers_text
 from anyseq.verdicts.certificate import Certificate
-from anyseq.verdicts.question import Question
+from anyseq.verdicts.question import Question, has_gain, has_slopes
 from anyseq.verdicts.ruling import Ruling
 from anyseq.verdicts.verdict import Finding
 
@@ -17,7 +17,7 @@ def gather(question: Question) -> Ruling | None:
     """Theorem 5.1: positions become known, then every token collects the sequence; sup norm, hence
     every L^p, hence also every smaller target class."""
     design = question.design
-    if not design.feedforward or design.final_norm is not None or not question.reach.holds:
+    if question.uncovered is not None or not question.reach.holds:
         return None
     if not question.knows_positions and not question.refinement.discrete:
         return None
@@ -54,19 +54,28 @@ def gather(question: Question) -> Ruling | None:
     return Ruling(Finding(rule, True, saw, "Theorem 5.1"), certificate=certificate)
 
 
+def covered(question: Question) -> Ruling | None:
+    """What keeps the theorems from saying yes, whatever else holds."""
+    why = question.uncovered
+    if why is None or not any(layer.feedforward for layer in question.layers):
+        return None  # the latter says the rule "feed-forward"
+    return Ruling(Finding("theorems", None, why, "Theorems 5.1 and 5.2"))
+
+
 def rigid(question: Question) -> Ruling | None:
     """Theorem 5.2: in L^p it is enough that no two places look alike when all tokens differ; for
     every smaller target class, too."""
     design = question.design
     if question.norm != "lp":
         return None
-    if not design.feedforward or design.final_norm is not None or not question.reach.holds:
+    if question.uncovered is not None or not question.reach.holds:
         return None
     if question.knows_positions or question.refinement.discrete or not question.symmetry.rigid:
         return None
     rule, theorem = "rigidity", "Theorem 5.2"
-    if not question.is_smooth:
-        name = type(design.probability).__name__
+    rough = [layer for layer in question.layers if not question.is_smooth(layer)]
+    if rough:
+        name = type(rough[0].probability).__name__
         saw = f"no two places look alike, but {name} is not continuous: the theorem asks for that"
         return Ruling(Finding(rule, None, saw, theorem))
     if design.depth is not None:
@@ -89,15 +98,15 @@ def rigid(question: Question) -> Ruling | None:
 def mean(question: Question) -> Ruling | None:
     """Equivariant functions are ψ(x_i, mean of φ(x_j)), nearly: φ in the feed-forward half of a
     block, then a block whose attention is uniform over all tokens."""
-    design, layer = question.design, question.full_layer
-    if question.target != "equivariant" or design.final_norm is not None:
-        return None
-    if not design.feedforward:
+    design, cycle = question.design, question.design.layer_cycle
+    if question.target != "equivariant" or question.uncovered is not None:
         return None
     rule, theorem = "mean", "the sum construction"
-    if question.has_slopes:
+    if all(map(has_slopes, cycle)):
         saw = "ALiBi's slopes are never 0, so that no layer averages evenly"
         return Ruling(Finding(rule, None, saw, theorem))
+    even = (one for one in question.full_layers if not has_slopes(cycle[one % len(cycle)]))
+    layer = next(even, None)
     if layer is None or (design.depth is not None and layer >= design.depth):
         saw = "no layer after the first sees all tokens at once, and no theorem covers other ways"
         return Ruling(Finding(rule, None, saw, theorem))
@@ -106,7 +115,7 @@ def mean(question: Question) -> Ruling | None:
         design=design,
         target="all",
         layers=1,
-        full_layer=layer % len(design.cycle),
+        full_layer=layer % len(cycle),
     )
     saw = f"layer {layer + 1} can average over all tokens"
     return Ruling(Finding(rule, True, saw, theorem), certificate=certificate)
@@ -115,8 +124,9 @@ def mean(question: Question) -> Ruling | None:
 def _one_layer(question: Question, rounds: int) -> bool:
     """One layer with a gain for each offset: head r takes x_(i-r) alone, and the heads that find a
     token tell what i sees, in offsets; if that is all that is wanted, and tells i, it is enough."""
-    soft = question.is_soft or not question.has_slopes
-    return soft and question.has_gain and rounds <= 1 and (question.reach.layers or 0) <= 1
+    first = question.layers[0]
+    soft = question.is_soft(first) or not has_slopes(first)
+    return soft and has_gain(first) and rounds <= 1 and (question.reach.layers or 0) <= 1
 
 
 def _between(question: Question, needed: int) -> Ruling:

@@ -8,7 +8,7 @@ from functools import cached_property
 import torch
 
 from anyseq.base import remaining
-from anyseq.design import Design
+from anyseq.design import Design, Layer
 from anyseq.graph import (
     PATH_SECONDS,
     Path,
@@ -21,7 +21,7 @@ from anyseq.graph import (
     symmetry,
 )
 from anyseq.patterns import Pattern
-from anyseq.positions import Absolute, ALiBi, Place, Sinusoidal, base_of
+from anyseq.positions import ALiBi, Place, base_of
 from anyseq.probability import Entmax15, Softmax, Sparsemax, TopK
 
 
@@ -115,40 +115,77 @@ class Question:
         return all(_causal(pattern, self.size) for pattern in self.design.cycle)
 
     @property
+    def readout(self) -> int | None:
+        """The one token whose output counts; None if all do."""
+        readout = self.design.readout
+        if readout == "all":
+            return None
+        return self.design.tokens - 1 if readout == "last" else int(readout)
+
+    @property
+    def is_mean_over_ids(self) -> bool:
+        """Whether an L^p error is asked for where tokens are ids, which are no cube."""
+        return self.norm == "lp" and self.design.domain == "ids"
+
+    @property
+    def layers(self) -> tuple[Layer, ...]:
+        """The layers that there are, once through the cycle."""
+        return self.design.layer_cycle[: self.design.depth]
+
+    @property
     def knows_positions(self) -> bool:
         """Whether every token is told its own position at the start."""
-        return isinstance(base_of(self.design.position), Absolute | Sinusoidal)
+        return Place.INPUT in self.design.input_position.acts_in
 
-    @property
-    def has_gain(self) -> bool:
-        return Place.GAIN in self.design.position.acts_in
-
-    @property
-    def has_slopes(self) -> bool:
-        """Whether scores fall with the distance in every head, as ALiBi's."""
-        return isinstance(base_of(self.design.position), ALiBi)
-
-    @property
-    def is_soft(self) -> bool:
+    def is_soft(self, layer: Layer) -> bool:
         """Whether every visible key gets some weight."""
-        probability = self.design.probability
+        probability = layer.probability
         return isinstance(probability, Softmax) or (
-            isinstance(probability, TopK) and probability.k >= self.size + self.design.sinks
+            isinstance(probability, TopK) and probability.k >= self.size + layer.sinks
+        )
+
+    def is_smooth(self, layer: Layer) -> bool:
+        """Whether the probability map is continuous, and depends on all scores that are close."""
+        return self.is_soft(layer) or isinstance(layer.probability, Sparsemax | Entmax15)
+
+    @cached_property
+    def full_layers(self) -> tuple[int, ...]:
+        """The layers after the first, counted from 0, in which some head sees everything; each of
+        the cycle once."""
+        cycle = self.design.layer_cycle
+        return tuple(
+            layer
+            for layer in range(1, len(cycle) + 1)
+            if cycle[layer % len(cycle)].attends
+            and any(_full(part, self.size) for part in cycle[layer % len(cycle)].sees.heads())
         )
 
     @property
-    def is_smooth(self) -> bool:
-        """Whether the probability map is continuous, and depends on all scores that are close."""
-        return self.is_soft or isinstance(self.design.probability, Sparsemax | Entmax15)
-
-    @cached_property
-    def full_layer(self) -> int | None:
-        """The first layer after the first, counted from 0, in which some head sees everything."""
-        cycle = self.design.cycle
-        for layer in range(1, len(cycle) + 1):
-            if any(_full(part, self.size) for part in cycle[layer % len(cycle)].heads()):
-                return layer
+    def uncovered(self) -> str | None:
+        """Why no theorem can say yes of such a design; None if one may."""
+        design, layers = self.design, self.layers
+        other = next((layer.mixer for layer in layers if not layer.attends), None)
+        if other is not None:
+            return f"no theorem covers {other} in the place of attention"
+        if not any(layer.feedforward for layer in layers):
+            return "there are no feed-forward layers, and no theorem covers that"
+        if not all(layer.feedforward for layer in layers):
+            return "some blocks have no feed-forward layer, and no theorem covers that"
+        if design.block_norm is not None:
+            return "the theorems speak of blocks without norms"
+        if design.final_norm is not None:
+            return "no theorem covers a last norm"
         return None
+
+
+def has_slopes(layer: Layer) -> bool:
+    """Whether scores fall with the distance in every head, as ALiBi's."""
+    return isinstance(base_of(layer.position), ALiBi)
+
+
+def has_gain(layer: Layer) -> bool:
+    """Whether weights are multiplied by a number for each offset."""
+    return Place.GAIN in layer.position.acts_in
 
 
 def _causal(pattern: Pattern, size: int) -> bool:

@@ -34,6 +34,8 @@ def verdict_text(verdict: Verdict) -> str:
     for one in verdict.findings:
         mark = "read" if one.theorem == "as read" else ANSWERS[one.holds]
         lines += _wrapped(f"  {mark:<8}", f"{one.rule}: {one.saw.rstrip('.')} [{one.theorem}]")
+    for fact in verdict.assumes:
+        lines += _wrapped("  assumes ", fact)
     if verdict.witness is not None:
         lines += ["", *_wrapped("  witness ", str(verdict.witness))]
     if verdict.certificate is not None:

@@ -68,6 +68,7 @@ class Verdict:
         known. norm: "sup" or "lp". target: "all", "causal" (f_i looks at x_0, ..., x_i only) or
         "equivariant" (permuting the tokens permutes the outputs).
     reason: one sentence. findings: all that was looked at.
+    assumes: what was seen of a model and is declared nowhere, on which the answer rests.
     seconds: the time that was allowed.
     """
 
@@ -81,6 +82,7 @@ class Verdict:
     certificate: Certificate | None = None
     design: Design | None = None
     reach: Reach | None = None
+    assumes: tuple[str, ...] = ()
     seconds: float = SECONDS
     _fixed_width: Callable[[], tuple[Finding, ...]] = field(default=tuple, repr=False)
     _fixed_width_proof: Callable[[], Certificate | None] = field(default=_none, repr=False)
@@ -156,6 +158,7 @@ class Verdict:
             "norm": self.norm,
             "target": self.target,
             "reason": self.reason,
+            "assumes": list(self.assumes),
             "findings": [
                 {"rule": one.rule, "holds": one.holds, "saw": one.saw, "theorem": one.theorem}
                 for one in self.findings

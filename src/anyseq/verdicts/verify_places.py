@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from anyseq.base import generator
-from anyseq.design import Design
+from anyseq.design import Design, Layer
 from anyseq.positions import URPE, Absolute, ALiBi, Rotary, Shaw, Sinusoidal
 from anyseq.probability import Entmax15, Softmax, Sparsemax
 
@@ -21,56 +21,63 @@ _HEADS = (8, 64, 512)
 def told_apart(design: Design, layers: int) -> bool:
     """Whether some network of the design, of that many layers, gives all tokens different outputs
     on identical tokens. If a few random heads do not show it, more may."""
-    if isinstance(_base(design), Absolute | Sinusoidal):
+    if isinstance(design.input_position, Absolute | Sinusoidal):
         return True
+    if not all(layer.attends for layer in design.layer_cycle):
+        return False
     return any(_told_apart_by(heads, design, layers) for heads in _HEADS)
 
 
 def _told_apart_by(heads: int, design: Design, layers: int) -> bool:
-    size, rng = design.size, generator(0)
-    bias, gain = _labels(design, size)
-    slopes = isinstance(_base(design), ALiBi)
-    ties = not isinstance(design.probability, Softmax | Sparsemax | Entmax15)
-    places = _start(design, size)
-    for layer in range(layers):
+    rng, cycle = generator(0), design.layer_cycle
+    places = _start(design)
+    for turn in range(layers):
         seen = [places.double()[:, None]]
-        for head in design.cycle[layer % len(design.cycle)].heads():
-            mask = head.mask(size)
-            # who wins changes at single offsets only: such maps need heads for all of them
-            for _ in range(heads * size if ties and slopes else heads):
-                most = size if slopes else 2
-                score, level = (
-                    torch.randint(-most, most + 1, (4 * size,), generator=rng).double()
-                    if ties
-                    else torch.randn(4 * size, generator=rng, dtype=torch.float64)
-                    for _ in range(2)
-                )
-                # ALiBi's slopes lie between 2^-8 and 1, and contents can make up for any distance
-                slope = 8 * torch.rand((), generator=rng, dtype=torch.float64)
-                slope = 2.0 ** -(slope.round() if ties else slope)  # powers of two tie exactly
-                if isinstance(design.probability, Sparsemax | Entmax15):
-                    # far apart few keys have weight, close together all of them
-                    closeness = 0.5 ** int(torch.randint(8, (), generator=rng))
-                    score, level = score * closeness, level * closeness
-                if slopes:
-                    reach = 1 if ties else torch.randint(1, size + 1, (), generator=rng)
-                    level = level * slope * reach
-                by_label = -slope * bias if slopes else score[bias]
-                scores = by_label + level[places][None, :]
-                scores = scores.masked_fill(~mask, -torch.inf)
-                if design.sinks:
-                    sink = level[-1]
-                    scores = torch.cat([scores, sink.expand(size, 1)], dim=1)
-                weights = design.probability(scores)[:, :size]
-                factor = torch.randn(4 * size, generator=rng, dtype=torch.float64)
-                value = torch.randn(size, generator=rng, dtype=torch.float64)
-                seen.append(
-                    (weights * factor[gain] @ value[places][:, None])
-                    if len(gain.unique()) > 1
-                    else weights @ value[places][:, None]
-                )
+        for mask in (head.mask(design.size) for head in cycle[turn % len(cycle)].sees.heads()):
+            seen += _random_heads(heads, cycle[turn % len(cycle)], mask, places, rng)
         places = _numbered(torch.cat(seen, dim=1))
     return len(places[design.bos :].unique()) == design.tokens
+
+
+def _random_heads(
+    heads: int, layer: Layer, mask: torch.Tensor, places: torch.Tensor, rng: torch.Generator
+) -> list[torch.Tensor]:
+    """What random heads of a layer make of constant features: (size, 1) each."""
+    size, probability, seen = len(mask), layer.probability, []
+    bias, gain = _labels(layer, size)
+    slopes = isinstance(_base(layer), ALiBi)
+    ties = not isinstance(probability, Softmax | Sparsemax | Entmax15)
+    # who wins changes at single offsets only: such maps need heads for all of them
+    for _ in range(heads * size if ties and slopes else heads):
+        most = size if slopes else 2
+        score, level = (
+            torch.randint(-most, most + 1, (4 * size,), generator=rng).double()
+            if ties
+            else torch.randn(4 * size, generator=rng, dtype=torch.float64)
+            for _ in range(2)
+        )
+        # ALiBi's slopes lie between 2^-8 and 1, and contents can make up for any distance
+        slope = 8 * torch.rand((), generator=rng, dtype=torch.float64)
+        slope = 2.0 ** -(slope.round() if ties else slope)  # powers of two tie exactly
+        if isinstance(probability, Sparsemax | Entmax15):
+            # far apart few keys have weight, close together all of them
+            closeness = 0.5 ** int(torch.randint(8, (), generator=rng))
+            score, level = score * closeness, level * closeness
+        if slopes:
+            reach = 1 if ties else torch.randint(1, size + 1, (), generator=rng)
+            level = level * slope * reach
+        by_label = -slope * bias if slopes else score[bias]
+        scores = by_label + level[places][None, :]
+        scores = scores.masked_fill(~mask, -torch.inf)
+        if layer.sinks:
+            scores = torch.cat([scores, level[-1].expand(size, 1)], dim=1)
+        weights = probability(scores)[:, :size]
+        factor = torch.randn(4 * size, generator=rng, dtype=torch.float64)
+        value = torch.randn(size, generator=rng, dtype=torch.float64)
+        if len(gain.unique()) > 1:
+            weights = weights * factor[gain]
+        seen.append(weights @ value[places][:, None])
+    return seen
 
 
 def looks_different(design: Design) -> bool:
@@ -79,11 +86,10 @@ def looks_different(design: Design) -> bool:
     places with equal sums, by trying to map what one sees onto what the other sees. Too many trials
     count as alike."""
     size, rng = design.size, generator(0)
-    bias, gain = _labels(design, size)
-    places = _start(design, size)
-    heads = {head for pattern in design.cycle for head in pattern.heads()}
-    masks = [head.mask(size) for head in heads]
-    labels = [_relaxed(bias, mask, design) * (4 * size) + gain for mask in masks]
+    places = _start(design)
+    views_of = {(head, layer) for layer in design.layer_cycle for head in layer.sees.heads()}
+    masks = [head.mask(size) for head, _ in views_of]
+    labels = [_seen_labels(head.mask(size), layer) for head, layer in views_of]
     for _ in range(size):
         seen = [places.double()[:, None]]
         for mask, label in zip(masks, labels, strict=True):
@@ -140,30 +146,31 @@ class _Alike:
         return self.extend(image, open_[1:])
 
 
-def _relaxed(bias: torch.Tensor, mask: torch.Tensor, design: Design) -> torch.Tensor:
-    """Bias labels up to what normalisation hides: a constant of a whole row, which is all that a
-    slope or a single label can differ by; a sink shows it."""
-    if design.sinks:
-        return bias
-    low = bias.masked_fill(~mask, int(bias.max()) + 1).amin(1, keepdim=True)
-    high = bias.masked_fill(~mask, -1).amax(1, keepdim=True)
-    return (bias - low if isinstance(_base(design), ALiBi) else bias * (low < high)).clamp(min=0)
+def _seen_labels(mask: torch.Tensor, layer: Layer) -> torch.Tensor:
+    """(size, size) labels of pairs, biases up to what normalisation hides: a constant of a whole
+    row, which is all that a slope or a single label can differ by; a sink shows it."""
+    bias, gain = _labels(layer, len(mask))
+    if not layer.sinks:
+        low = bias.masked_fill(~mask, int(bias.max()) + 1).amin(1, keepdim=True)
+        high = bias.masked_fill(~mask, -1).amax(1, keepdim=True)
+        bias = bias - low if isinstance(_base(layer), ALiBi) else bias * (low < high)
+    return bias.clamp(min=0) * (4 * len(mask)) + gain
 
 
-def _base(design: Design) -> object:
-    return design.position.base if isinstance(design.position, URPE) else design.position
+def _base(layer: Layer) -> object:
+    return layer.position.base if isinstance(layer.position, URPE) else layer.position
 
 
-def _start(design: Design, size: int) -> torch.Tensor:
-    if isinstance(_base(design), Absolute | Sinusoidal):
-        return torch.arange(size)
-    return (torch.arange(size) < design.bos).long()
+def _start(design: Design) -> torch.Tensor:
+    if isinstance(design.input_position, Absolute | Sinusoidal):
+        return torch.arange(design.size)
+    return (torch.arange(design.size) < design.bos).long()
 
 
-def _labels(design: Design, size: int) -> tuple[torch.Tensor, torch.Tensor]:
+def _labels(layer: Layer, size: int) -> tuple[torch.Tensor, torch.Tensor]:
     """(size, size) whole numbers >= 0: what biases, and what gains, see of each pair."""
     index = torch.arange(size)
-    offset, base = index[:, None] - index[None, :], _base(design)
+    offset, base = index[:, None] - index[None, :], _base(layer)
     plain = torch.zeros_like(offset)
     if isinstance(base, Rotary):
         bias = offset + size
@@ -172,7 +179,7 @@ def _labels(design: Design, size: int) -> tuple[torch.Tensor, torch.Tensor]:
         if not isinstance(base, ALiBi):  # whose labels are distances; others only need to differ
             bias = torch.unique(bias, return_inverse=True)[1]
     gain = bias if isinstance(base, Shaw) else plain
-    return bias, (offset + size if isinstance(design.position, URPE) else gain)
+    return bias, (offset + size if isinstance(layer.position, URPE) else gain)
 
 
 def _numbered(seen: torch.Tensor) -> torch.Tensor:

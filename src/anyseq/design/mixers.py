@@ -1,0 +1,145 @@
+"""How a layer moves content between tokens, where that is not attention: frozen descriptions.
+
+Each says which tokens a token gets content from (`sees`); trainable modules live in `anyseq.nn`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from anyseq.base import at_least_one
+from anyseq.errors import InvalidArgument
+from anyseq.patterns import Causal, Pattern, Window
+
+ATTENTION = "attention"
+
+
+@dataclass(frozen=True)
+class Mixer(ABC):
+    """The base of these descriptions."""
+
+    @property
+    def takes_pattern(self) -> bool:
+        """Whether the layer's pattern says who is mixed; the others say it themselves."""
+        return True
+
+    @abstractmethod
+    def sees(self, pattern: Pattern) -> Pattern:
+        """Who gets content from whom, in a layer with that pattern."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """A JSON-ready description; `mixer_from_dict` reads it back."""
+        values = {item.name: getattr(self, item.name) for item in fields(self)}
+        return {"kind": type(self).__name__} | values
+
+    def __str__(self) -> str:
+        values = (getattr(self, item.name) for item in fields(self))
+        inside = ", ".join(str(value) for value in values if value is not False)
+        return f"{type(self).__name__}({inside})"
+
+
+@dataclass(frozen=True)
+class Convolution(Mixer):
+    """Σ_o W_o x_(i-o) over `width` offsets, with zeros outside the sequence.
+
+    The window is centred at the token, so that its width is odd; `causal` ends it there.
+    """
+
+    width: int
+    causal: bool = False
+
+    def __post_init__(self) -> None:
+        if at_least_one("width", self.width) < 2 or not (self.causal or self.width % 2):
+            raise InvalidArgument(
+                f"width={self.width}: expected an odd number from 3 on; with causal=True any from "
+                "2 on"
+            )
+
+    @property
+    def takes_pattern(self) -> bool:
+        return False
+
+    def sees(self, pattern: Pattern) -> Pattern:
+        if self.causal:
+            return Causal() & Window(self.width - 1)
+        return Window(self.width // 2)
+
+
+@dataclass(frozen=True)
+class Recurrence(Mixer):
+    """A state that is carried from token to token, from a fixed start: output i is a function of
+    x_0, ..., x_i (diagonal state spaces, Mamba, RG-LRU, gated delta rules)."""
+
+    @property
+    def takes_pattern(self) -> bool:
+        return False
+
+    def sees(self, pattern: Pattern) -> Pattern:
+        return Causal()
+
+
+@dataclass(frozen=True)
+class LinearAttention(Mixer):
+    """Σ_j φ(q_i)·φ(k_j) v_j over the tokens of the pattern; `normalised` divides by the sum of
+    these weights."""
+
+    normalised: bool = True
+
+    def sees(self, pattern: Pattern) -> Pattern:
+        return pattern
+
+
+@dataclass(frozen=True)
+class Average(Mixer):
+    """The mean of the tokens of the pattern."""
+
+    def sees(self, pattern: Pattern) -> Pattern:
+        return pattern
+
+
+@dataclass(frozen=True)
+class Bilinear(Mixer):
+    """Σ_j P_ij x_j W with a learned number P_ij for every pair of positions in the pattern."""
+
+    def sees(self, pattern: Pattern) -> Pattern:
+        return pattern
+
+
+_KINDS: dict[str, type[Mixer]] = {
+    cls.__name__: cls for cls in (Convolution, Recurrence, LinearAttention, Average, Bilinear)
+}
+_NAMES: dict[str, type[Mixer]] = {
+    "recurrence": Recurrence,
+    "linear": LinearAttention,
+    "average": Average,
+    "bilinear": Bilinear,
+}
+
+
+def resolve_mixer(mixer: object) -> str | Mixer:
+    """ "attention", or a description; those that need no number also by name."""
+    if isinstance(mixer, Mixer) or mixer == ATTENTION:
+        return mixer
+    if isinstance(mixer, str) and mixer in _NAMES:
+        return _NAMES[mixer]()
+    names = ", ".join(repr(name) for name in (ATTENTION, *_NAMES))
+    raise InvalidArgument(
+        f"mixer={mixer!r}: expected {names}, or a description such as Convolution(3)"
+    )
+
+
+def mixer_from_dict(description: Any) -> str | Mixer:
+    """The mixer that `to_dict` described; attention is its name."""
+    if isinstance(description, str):
+        return resolve_mixer(description)
+    values = dict(description) if isinstance(description, Mapping) else {}
+    cls = _KINDS.get(str(values.pop("kind", None)))
+    if cls is None or values.keys() - {item.name for item in fields(cls)}:
+        raise InvalidArgument(
+            f"mixer {description!r} cannot be read: expected {ATTENTION!r} or one of "
+            f"{', '.join(_KINDS)} with its arguments"
+        )
+    return cls(**values)
