@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from math import prod
 
 import torch
 
 from anyseq.base import at_least_one
 from anyseq.errors import InvalidArgument
+from anyseq.models import features_of
 
 Model = Callable[[torch.Tensor], torch.Tensor]
 """(batch, tokens, features) -> (batch, tokens, anything)."""
@@ -93,19 +93,6 @@ class Witness:
     def __str__(self) -> str:
         unit = "sup norm" if self.norm == "sup" else "L2², summed over tokens"
         return f"{self.name}: {self.function}: error at least {self.bound:.4g} ({unit}). {self.why}"
-
-
-def features_of(module: torch.nn.Module) -> int:
-    """How many features a module takes: what it says itself, or the first of its parts that does;
-    a norm says it by its shape. 1 if nobody does."""
-    for part in module.modules():
-        for name in ("features", "in_features", "dim", "d_model", "embed_dim", "input_size"):
-            value = getattr(part, name, None)
-            if isinstance(value, int) and not isinstance(value, bool):
-                return value
-        if isinstance(part, torch.nn.LayerNorm | torch.nn.RMSNorm):
-            return prod(part.normalized_shape)
-    return 1
 
 
 def _kind_of(model: Model) -> tuple[torch.device, torch.dtype]:

@@ -10,6 +10,7 @@ import torch
 
 from anyseq.base import generator
 from anyseq.errors import AnyseqError, InvalidArgument
+from anyseq.models.one_line import in_one_line
 
 Run = Callable[[torch.Tensor], Any]
 
@@ -23,7 +24,7 @@ class Function:
         self, name: str, module: torch.nn.Module, run: Run, features: int, tokens: int
     ) -> None:
         self.name, self.features, self.tokens = name, features, tokens
-        self._module, self._run = module, run
+        self.module, self._run = module, run
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
         try:
@@ -51,7 +52,7 @@ class Function:
 
     @property
     def has_weights(self) -> bool:
-        return any(one.is_floating_point() for one in self._module.parameters())
+        return any(one.is_floating_point() for one in self.module.parameters())
 
     @contextmanager
     def random_weights(self, seed: int) -> Iterator[None]:
@@ -59,7 +60,7 @@ class Function:
         biases and the scales of norms too, since what starts at 0 or 1 would look like structure.
         Buffers stay as they are. Afterwards the weights are the model's own again."""
         rng = generator(seed)
-        parameters = [one for one in self._module.parameters() if one.is_floating_point()]
+        parameters = [one for one in self.module.parameters() if one.is_floating_point()]
         own = [parameter.detach().clone() for parameter in parameters]
         try:
             with torch.no_grad():
@@ -81,9 +82,3 @@ def affine_map(features: int, width: int) -> Run:
     offset = torch.randn(width, generator=rng, dtype=torch.float64)
     matrix = torch.randn(features, width, generator=rng, dtype=torch.float64)
     return lambda x: x.double() @ matrix + offset
-
-
-def in_one_line(problem: Exception) -> str:
-    """What went wrong, on one line that is not too long."""
-    text = " ".join(str(problem).split())
-    return text if len(text) <= 200 else text[:200] + "..."

@@ -11,8 +11,9 @@ from anyseq.base import at_least_one
 from anyseq.design import USUAL_TOKENS
 from anyseq.errors import InvalidArgument, UnsupportedModel
 from anyseq.nn import Transformer
-from anyseq.verdicts.fitting import fitted
-from anyseq.verdicts.function import Function, affine_map, in_one_line
+from anyseq.models.fitting import fitted
+from anyseq.models.function import Function, affine_map
+from anyseq.models.one_line import in_one_line
 
 
 def as_function(

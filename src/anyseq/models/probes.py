@@ -15,9 +15,9 @@ import torch
 
 from anyseq.base import at_least_one, generator, uniform
 from anyseq.errors import InvalidArgument
-from anyseq.verdicts.function import Function
-from anyseq.verdicts.rounding import rounding
-from anyseq.verdicts.running import as_function
+from anyseq.models.function import Function
+from anyseq.models.rounding import rounding
+from anyseq.models.running import as_function
 
 _RANDOM_WEIGHTS = 3
 _INPUTS = 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import islice
+from math import prod
 from typing import Any
 
 import torch
@@ -10,8 +11,7 @@ import torch
 from anyseq.base import generator, uniform
 from anyseq.design import USUAL_TOKENS
 from anyseq.errors import InvalidArgument
-from anyseq.verdicts.function import Function, affine_map
-from anyseq.verdicts.witness import features_of
+from anyseq.models.function import Function, affine_map
 
 _TRIED = 12  # sizes of weights, for features and for lengths
 _LONGEST = 256
@@ -99,3 +99,16 @@ def _sizes(module: torch.nn.Module) -> list[int]:
     features or of tokens."""
     tensors = (*module.parameters(), *module.buffers())
     return list(islice(dict.fromkeys(size for one in tensors for size in one.shape), _TRIED))
+
+
+def features_of(module: torch.nn.Module) -> int:
+    """How many features a module takes: what it says itself, or the first of its parts that does;
+    a norm says it by its shape. 1 if nobody does."""
+    for part in module.modules():
+        for name in ("features", "in_features", "dim", "d_model", "embed_dim", "input_size"):
+            value = getattr(part, name, None)
+            if isinstance(value, int) and not isinstance(value, bool):
+                return value
+        if isinstance(part, torch.nn.LayerNorm | torch.nn.RMSNorm):
+            return prod(part.normalized_shape)
+    return 1

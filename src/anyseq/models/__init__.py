@@ -1,0 +1,20 @@
+"""Models of others, read as Designs: what they declare, and what is seen when they are run."""
+
+from anyseq.models.fitting import features_of
+from anyseq.models.function import Function
+from anyseq.models.probes import Probe, probe
+from anyseq.models.read import read
+from anyseq.models.reading import Fact, Reading
+from anyseq.models.running import as_function, is_hugging_face
+
+__all__ = [
+    "Fact",
+    "Function",
+    "Probe",
+    "Reading",
+    "as_function",
+    "features_of",
+    "is_hugging_face",
+    "probe",
+    "read",
+]

@@ -1,0 +1,144 @@
+"""What was seen of a stack of layers, and what its config declares, as a Design."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+import torch
+
+from anyseq.design import Design, Layer, Mixer
+from anyseq.models.facts import Declared, facts_of
+from anyseq.models.look import SeenLayer, SeenStack
+from anyseq.models.reading import Fact
+from anyseq.models.scores import Told
+from anyseq.positions import (
+    Absolute,
+    ALiBi,
+    NoPosition,
+    Position,
+    RelativeBias,
+    Rotary,
+    Sinusoidal,
+    T5Bias,
+)
+
+
+@dataclass(frozen=True)
+class Described:
+    """A stack as a Design, or why there is none, with the facts."""
+
+    design: Design | None
+    facts: tuple[Fact, ...]
+    unknown: tuple[str, ...]
+
+
+def as_design(stack: SeenStack, declared: Declared, tokens: int) -> Described:
+    """The Design of a stack, for so many tokens."""
+    layers, unknown = [], []
+    for number, seen in enumerate(stack.layers):
+        try:
+            layers.append(_layer(seen, number, declared))
+        except _NoLayer as problem:
+            unknown.append(f"layer {number + 1} ({seen.module[1]}): {problem}")
+    unknown = _shortened(unknown)
+    position = _input_position(stack)
+    if position is None:
+        unknown.append("some positions get the same vector at the input, others do not")
+    if stack.borrowed:
+        unknown.append(f"{stack.borrowed} layers attend to keys and values of earlier layers")
+    facts = tuple(facts_of(stack, layers, declared, position))
+    if unknown or position is None:
+        return Described(None, facts, tuple(unknown))
+    norms = Counter(seen.norms for seen in stack.layers).most_common(1)[0][0]
+    design = Design(
+        tokens,
+        layers=layers,
+        position=position,
+        block_norm=norms,
+        final_norm=stack.final_norm,
+        head=declared.head,
+        domain="ids" if declared.ids else "cube",
+        depth=len(layers),
+    )
+    crossing = [f"{stack.crossing} layers also attend to what the encoder read"]
+    return Described(design, facts, tuple(crossing if stack.crossing else ()))
+
+
+class _NoLayer(Exception):
+    """Why a layer is none that a Design can have."""
+
+
+def _layer(seen: SeenLayer, number: int, declared: Declared) -> Layer:
+    if seen.beside:
+        raise _NoLayer("it runs beside the one before, on the same input")
+    if seen.pattern is None:
+        raise _NoLayer("who sees whom is none of the patterns that are known here")
+    if seen.mixer is None:
+        raise _NoLayer("it mixes tokens, but not by attention, a recurrence or a convolution")
+    if isinstance(seen.mixer, Mixer):
+        return Layer(mixer=seen.mixer, feedforward=seen.feedforward)
+    return Layer(
+        pattern=seen.pattern.real,
+        position=_position(seen, number, declared),
+        sinks=seen.told.sinks,
+        feedforward=seen.feedforward,
+    )
+
+
+def _position(seen: SeenLayer, number: int, declared: Declared) -> Position:
+    told = seen.told
+    if told.kind == "none":
+        return NoPosition()
+    if told.kind == "linear":
+        return ALiBi()
+    if told.kind == "offset":
+        return _bias(told, seen, declared)
+    if told.kind == "content" and declared.turns:
+        base = declared.base(number)
+        return Rotary() if base is None else Rotary(base)
+    if told.kind == "content":
+        raise _NoLayer("scores mix offset and content, which none of the Positions does")
+    if told.kind == "absolute":
+        raise _NoLayer("scores depend on positions in another way than by their offset")
+    raise _NoLayer("its scores could not be seen, nor what they know of positions")
+
+
+def _bias(told: Told, seen: SeenLayer, declared: Declared) -> Position:
+    tokens = (len(told.groups) + 1) // 2
+    met = [offset for offset, group in zip(range(1 - tokens, tokens), told.groups, strict=True)
+           if group >= 0]  # fmt: skip
+    groups = [told.groups[offset + tokens - 1] for offset in met]
+    if declared.buckets is not None:
+        assert seen.pattern is not None
+        both = bool(min(met) < 0)
+        position = T5Bias(*declared.buckets, bidirectional=both)
+        labels = position.label(torch.tensor(met)).tolist()
+        if len(set(zip(labels, groups, strict=True))) == len(set(labels)) == len(set(groups)):
+            return position
+    if len(set(groups)) == len(groups):
+        return RelativeBias()
+    raise _NoLayer("offsets share biases in a way that none of the Positions has")
+
+
+def _input_position(stack: SeenStack) -> Position | None:
+    kinds: dict[str, Position] = {
+        "none": NoPosition(),
+        "learned": Absolute(),
+        "fixed": Sinusoidal(),
+    }
+    return kinds.get(stack.input.kind)
+
+
+def _shortened(reasons: list[str]) -> list[str]:
+    """One line for each reason, of the first layer that has it."""
+    first: dict[str, str] = {}
+    counts: Counter[str] = Counter()
+    for one in reasons:
+        why = one.split(": ", 1)[1]
+        first.setdefault(why, one)
+        counts[why] += 1
+    return [
+        text + (f" (so are {counts[why] - 1} more)" if counts[why] > 1 else "")
+        for why, text in first.items()
+    ]

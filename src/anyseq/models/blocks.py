@@ -1,0 +1,83 @@
+"""What is around the mixing half of a block: where its norms are, and its feed-forward half."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import torch
+
+from anyseq.models.calls import Call
+from anyseq.models.dependence import Step
+
+
+def is_norm(call: Call) -> bool:
+    """Whether the call is that of a norm, by the name of its class."""
+    return "norm" in type(call.module).__name__.lower()
+
+
+def norm_place(step: Step) -> str | None:
+    """Where the block around a step has its norms: "pre" before its halves, "post" at their ends,
+    past the residual, "sandwich" also, or only, at the end of what a half adds. None: nowhere."""
+    for block in reversed(step.within):
+        norms = [call for call in _beside(block, step.call) if is_norm(call)]
+        if not norms:
+            continue
+        if block.x is None:  # a model that calls the parts of its blocks itself
+            return None
+        if _ends_with_norm(block):
+            return "post"
+        given = any(norm.x is block.x for norm in norms)
+        return "pre" if given and not any(norm.x is step.call.out for norm in norms) else "sandwich"
+    return None
+
+
+def holds_feedforward(calls: Sequence[Call]) -> bool:
+    """Whether calls outside of what mixes hold a feed-forward half: two matrices at least, since
+    one may be the last of attention's own."""
+    weights = (weight for call in calls for weight in call.module.parameters(recurse=False))
+    return sum(weight.numel() > max(weight.shape, default=0) for weight in weights) > 1
+
+
+def final_norm(steps: Sequence[Step]) -> str | None:
+    """The norm after the last block: "learned-layernorm" or "learned-rmsnorm", or the same without
+    parameters; None if there is none."""
+    mixing = [step for step in steps if step.sees is not None]
+    around = mixing[-1].within if mixing else ()
+    for step in reversed(steps):
+        if step.sees is not None:
+            return None
+        outside = len(step.within) < len(around) and step.within == around[: len(step.within)]
+        if outside and is_norm(step.call):
+            kind = "layernorm" if _centres(step.call) else "rmsnorm"
+            return f"learned-{kind}" if [*step.call.module.parameters()] else kind
+    return None
+
+
+def _centres(norm: Call) -> bool:
+    """Whether a norm takes the mean away first: then a number added to all features is lost."""
+    assert norm.x is not None
+    x = norm.x.detach()
+    with torch.no_grad():
+        before, after = norm.again(x), norm.again(x + 1)
+    return bool(torch.allclose(before, after, rtol=1e-4, atol=1e-4))
+
+
+def _beside(block: Call, inner: Call) -> Iterator[Call]:
+    """The calls within a block that are not within one of them."""
+    for part in block.parts:
+        if part is not inner:
+            yield part
+            yield from _beside(part, inner)
+
+
+def _ends_with_norm(block: Call) -> bool:
+    """Whether a norm gives the block's output, directly or through calls that hand it on."""
+    inner = [call for part in block.parts for call in part.walk() if call.handed_on is not None]
+    made = {id(call.handed_on): call for call in reversed(inner)}
+    out = block.out
+    while id(out) in made:
+        call = made.pop(id(out))
+        if is_norm(call):
+            return True
+        out = call.out if call.out is not call.handed_on else None
+    return False

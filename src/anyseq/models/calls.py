@@ -1,0 +1,183 @@
+"""What a model does when it is run: its modules' calls as a tree, and the scores of its attention."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch.nn.modules.conv import _ConvNd
+from torch.nn.functional import scaled_dot_product_attention, softmax
+from torch.overrides import TorchFunctionMode
+
+_MEMORIES = {"cache", "past_key_values", "past_key_value", "layer_past"}
+_SOFTMAX = {softmax, torch.softmax, torch.Tensor.softmax}
+
+
+@dataclass(eq=False)
+class Call:
+    """One call of a module.
+
+    x, out: (batch, tokens, features) what came in and went out, as part of one graph of autograd;
+        None if it was something else. handed_on: what the caller got, equal to out.
+    place: the key of x among the keyword arguments, or its index among the others.
+    scores: what was put through softmax, masked, one for each such operation within.
+    """
+
+    name: str
+    module: torch.nn.Module
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    place: int | str | None = None
+    x: torch.Tensor | None = None
+    out: torch.Tensor | None = None
+    handed_on: torch.Tensor | None = None
+    parts: list[Call] = field(default_factory=list)
+    scores: list[torch.Tensor] = field(default_factory=list)
+
+    @property
+    def is_sequence(self) -> bool:
+        """Whether it maps sequences to such of as many tokens, in one graph of autograd."""
+        x, out = self.x, self.out
+        if x is None or out is None or x.shape[:2] != out.shape[:2]:
+            return False
+        return x.requires_grad and out.requires_grad
+
+    @property
+    def shape(self) -> torch.Size:
+        """Of x."""
+        return torch.Size() if self.x is None else self.x.shape
+
+    def again(self, x: torch.Tensor) -> Any:
+        """The same call with another x, and nothing remembered from calls before."""
+        args, kwargs = list(self.args), self.kwargs | dict.fromkeys(_MEMORIES & self.kwargs.keys())
+        if isinstance(self.place, int):
+            args[self.place] = x
+        else:
+            assert self.place is not None
+            kwargs[self.place] = x
+        return self.module(*args, **kwargs)
+
+    def walk(self) -> Iterator[Call]:
+        """The call and all within it."""
+        yield self
+        for part in self.parts:
+            yield from part.walk()
+
+
+def record(model: torch.nn.Module, run: Callable[[], Any]) -> Call:
+    """The calls of a run. `run` calls the model."""
+    root = Call("", model, (), {})
+    with watched(model, root):
+        run()
+    return root
+
+
+@contextmanager
+def watched(model: torch.nn.Module, root: Call) -> Iterator[None]:
+    """Calls of the model's parts are noted below `root`."""
+    names = {module: name for name, module in model.named_modules()}
+    stack = [root]
+
+    def enter(module: torch.nn.Module, args: Any, kwargs: Any) -> None:
+        call = Call(names[module], module, args, kwargs)
+        if not isinstance(module, _ConvNd):  # whose second axis is that of features
+            call.place, call.x = _sequence_in(args, kwargs)
+        stack[-1].parts.append(call)
+        stack.append(call)
+
+    def leave(module: torch.nn.Module, args: Any, kwargs: Any, out: Any) -> Any:
+        call = stack.pop()
+        call.out = call.handed_on = _first_sequence(out)
+        if call.out is not None and out is call.out:
+            # a caller may add to it in place, which would make it depend on more
+            call.handed_on = out = out.clone()
+        return out
+
+    hooks = []
+    for module in names:
+        hooks.append(module.register_forward_pre_hook(enter, with_kwargs=True))
+        hooks.append(module.register_forward_hook(leave, with_kwargs=True))
+    try:
+        with _Scores(stack):
+            yield
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+class _Scores(TorchFunctionMode):
+    """Notes what goes into softmax, in the call under way."""
+
+    def __init__(self, stack: list[Call]) -> None:
+        super().__init__()
+        self._stack = stack
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if func in _SOFTMAX:
+            scores = args[0] if args else kwargs["input"]
+            dim = kwargs.get("dim", args[1] if len(args) > 1 else -1)
+            if scores.ndim >= 3 and dim in (-1, scores.ndim - 1):
+                self._stack[-1].scores.append(scores.detach())
+        elif func is scaled_dot_product_attention:
+            self._stack[-1].scores.append(_scores_of(*args, **kwargs).detach())
+        return func(*args, **kwargs)
+
+
+def _scores_of(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attn_mask: torch.Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> torch.Tensor:
+    """The scores of scaled_dot_product_attention, by its formula."""
+    if enable_gqa:
+        key = key.repeat_interleave(query.shape[-3] // key.shape[-3], -3)
+    scores = query @ key.mT * (query.shape[-1] ** -0.5 if scale is None else scale)
+    if is_causal:
+        scores = scores.masked_fill(
+            scores.new_ones(scores.shape[-2:], dtype=torch.bool).triu(1), -torch.inf
+        )
+    if attn_mask is not None:
+        hidden = attn_mask.dtype == torch.bool
+        scores = scores.masked_fill(~attn_mask, -torch.inf) if hidden else scores + attn_mask
+    return scores
+
+
+def _sequence_in(args: Any, kwargs: Any) -> tuple[int | str | None, torch.Tensor | None]:
+    """Where the sequence is that the module maps: the first one, or that of its usual name."""
+    for place, value in (*kwargs.items(), *enumerate(args)):
+        if place in ("hidden_states", 0) and is_sequence(value):
+            return place, value
+    for place, value in (*enumerate(args), *kwargs.items()):
+        if is_sequence(value) and value.requires_grad:
+            return place, value
+    return None, None
+
+
+def is_sequence(value: Any) -> bool:
+    """Whether it is (batch, tokens, features)."""
+    return isinstance(value, torch.Tensor) and value.ndim == 3 and value.is_floating_point()
+
+
+def _first_sequence(out: Any) -> torch.Tensor | None:
+    if isinstance(out, dict):
+        out = tuple(out.values())
+    if isinstance(out, tuple | list):
+        out = next((one for one in out if isinstance(one, torch.Tensor)), None)
+    return out if is_sequence(out) else None
+
+
+def scores_within(call: Call, x: torch.Tensor) -> list[torch.Tensor]:
+    """The scores of the same call with another x."""
+    root = Call("", call.module, (), {})
+    with torch.no_grad(), _Scores([root]):
+        call.again(x)
+    return root.scores

@@ -1,0 +1,102 @@
+"""Which tokens of a call's output depend on which tokens of its input, and the parts that mix them.
+
+The gradient of output k by input j is exactly 0 where nothing leads from j to k: what a mask hides
+gets weight 0, in floating point too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from anyseq.base import generator
+from anyseq.models.calls import Call
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """A call that maps each token by itself, or one that moves content between tokens and has no
+    part that explains it.
+
+    sees: (tokens, tokens) bool, [k, j] if output k depends on token j. None: on token k only.
+    within: the calls around it, the outermost first.
+    """
+
+    call: Call
+    sees: Array | None
+    within: tuple[Call, ...]
+
+
+def dependence(x: torch.Tensor, out: torch.Tensor, rows: int) -> Array:
+    """(tokens, tokens) bool [k, j], for x and out (rows, tokens, features) or (tokens, rows,
+    features). Rows of the batch hold equal sequences and know nothing of each other: row b is asked
+    about outputs b, b + rows, ..., in turn."""
+    if x.shape[0] != rows:
+        turned = out.transpose(0, 1)
+        return _dependence(x, turned, lambda gradient: gradient.transpose(0, 1))
+    return _dependence(x, out, lambda gradient: gradient)
+
+
+def _dependence(
+    x: torch.Tensor, out: torch.Tensor, lay: Callable[[torch.Tensor], torch.Tensor]
+) -> Array:
+    batch, tokens = out.shape[:2]
+    found = np.zeros((tokens, tokens), dtype=bool)
+    rng = generator(0)
+    for first in range(0, tokens, batch):
+        rows = torch.arange(min(batch, tokens - first))
+        chosen = out[rows, first + rows]
+        weights = torch.randn(chosen.shape, generator=rng, dtype=torch.float64).to(chosen)
+        gradient = _gradient((chosen * weights).sum(), x)
+        if gradient is not None:
+            found[first : first + len(rows)] = (lay(gradient)[rows] != 0).any(2).cpu().numpy()
+    return found
+
+
+def follows(later: torch.Tensor, earlier: torch.Tensor) -> bool:
+    """Whether one tensor was computed from another."""
+    return _gradient(later.sum(), earlier) is not None
+
+
+def steps(call: Call, rows: int, within: tuple[Call, ...] = ()) -> list[Step]:
+    """The smallest calls that explain what a call does to sequences, in their order.
+
+    A call whose parts do not explain what it mixes mixes by itself: a recurrence may have
+    convolutions for parts, and attention a module that only turns its queries.
+    """
+    inner = (*within, call)
+    if not call.is_sequence or rows not in call.shape[:2]:
+        return [one for part in call.parts for one in steps(part, rows, inner)]
+    assert call.x is not None and call.out is not None
+    sees = dependence(call.x, call.out, rows)
+    if not mixes(sees):
+        return [Step(call, None, within)]
+    parts = [one for part in call.parts for one in steps(part, rows, inner)]
+    if (sees & ~_composed(parts, len(sees))).any():
+        return [Step(call, sees, within)]
+    return parts
+
+
+def mixes(sees: Array) -> bool:
+    """Whether any token depends on another one."""
+    return bool((sees & ~np.eye(len(sees), dtype=bool)).any())
+
+
+def _composed(parts: Sequence[Step], tokens: int) -> Array:
+    """What can be seen through all of them, one after the other, past each of them too."""
+    found = np.eye(tokens, dtype=bool)
+    for one in parts:
+        if one.sees is not None and len(one.sees) == tokens:
+            found |= one.sees.astype(np.float32) @ found.astype(np.float32) > 0
+    return found
+
+
+def _gradient(value: torch.Tensor, x: torch.Tensor) -> torch.Tensor | None:
+    (gradient,) = torch.autograd.grad(value, x, retain_graph=True, allow_unused=True)
+    return gradient

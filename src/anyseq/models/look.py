@@ -1,0 +1,205 @@
+"""The layers of a model, by running it: who sees whom, what tells tokens where they are, and what
+else a block has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from anyseq.design import ATTENTION, Convolution, Mixer, Recurrence
+from anyseq.models.blocks import final_norm, holds_feedforward, norm_place
+from anyseq.models.calls import Call, record
+from anyseq.models.dependence import Step, follows, steps
+from anyseq.models.input_seen import InputSeen, input_seen
+from anyseq.models.masks import Recognised, Widths, recognised
+from anyseq.models.scores import Told, told_by_gradients, told_by_scores
+from anyseq.patterns import Causal, Window
+
+
+@dataclass(frozen=True)
+class SeenLayer:
+    """One layer, as it was seen.
+
+    module: its name in the model, and its class.
+    pattern: who sees whom; None if it is none that is known here.
+    mixer: "attention", what is in its place, or None if that is not known.
+    told: what attention knows of where tokens are. rotary: whether its module turns vectors.
+    norms: the place of the block's norms. beside: whether it runs side by side with the layer
+        before, on the same input.
+    """
+
+    module: tuple[str, str]
+    pattern: Recognised | None
+    mixer: str | Mixer | None
+    told: Told
+    feedforward: bool
+    norms: str | None
+    beside: bool
+
+
+@dataclass(frozen=True)
+class SeenStack:
+    """The layers that follow each other on one sequence. tokens: how many they were run on.
+
+    part: "encoder" or "decoder" of a model that has both, otherwise "".
+    tied: modules that are called more than once. borrowed: layers whose attention looks at keys of
+        earlier layers only. crossing: layers that attend to another sequence.
+    """
+
+    part: str
+    tokens: int
+    layers: tuple[SeenLayer, ...]
+    input: InputSeen
+    final_norm: str | None
+    tied: bool
+    borrowed: int
+    crossing: int
+
+
+@dataclass(frozen=True, eq=False)
+class Runs:
+    """How a model is run: on sequences of different tokens and on such of equal ones, each the
+    same in all `rows` of a batch.
+
+    lengths: of these sequences. widths: of its windows and chunks. patterns: what else may be seen.
+    decoder: its decoder, if it has an encoder too.
+    """
+
+    model: torch.nn.Module
+    different: Callable[[], Any]
+    equal: Callable[[], Any]
+    rows: int
+    lengths: tuple[int, ...]
+    widths: Widths
+    patterns: Sequence[Recognised] = ()
+    decoder: torch.nn.Module | None = None
+
+
+def look(runs: Runs) -> tuple[SeenStack, ...]:
+    """What is seen of a model's stacks of layers."""
+    root = record(runs.model, runs.different)
+    found = steps(root, runs.rows)
+    same = record(runs.model, runs.equal)
+    again = dict(zip(root.walk(), same.walk(), strict=False))
+    stacks = []
+    for part, chosen in _by_part(found, runs.decoder).items():
+        if any(step.sees is not None for step in chosen):
+            stacks.append(_stack(part, chosen, root, again, runs))
+    return tuple(stacks)
+
+
+def _by_part(found: Sequence[Step], decoder: torch.nn.Module | None) -> dict[str, list[Step]]:
+    if decoder is None:
+        return {"": list(found)}
+    parts: dict[str, list[Step]] = {"encoder": [], "decoder": []}
+    for step in found:
+        inside = any(call.module is decoder for call in step.within)
+        parts["decoder" if inside else "encoder"].append(step)
+    return parts
+
+
+def _stack(
+    part: str, chosen: list[Step], root: Call, again: dict[Call, Call], runs: Runs
+) -> SeenStack:
+    mixing = [step for step in chosen if step.sees is not None]
+    outside = _outside(_around(part, root, runs), mixing)
+    earlier = [None, *mixing[:-1]]
+    layers = [
+        _layer(step, before, after, runs)
+        for step, before, after in zip(mixing, earlier, outside, strict=True)
+    ]
+    modules = [step.call.module for step in mixing]
+    shapes = [scores.shape[-2:] for calls in outside for call in calls for scores in call.scores[:1]]
+    first = mixing[0]
+    tokens = len(_cropped(first, runs.lengths))
+    return SeenStack(
+        part,
+        tokens,
+        tuple(layers),
+        input_seen(runs.model, again[first.call], runs.rows, tokens),
+        final_norm(chosen),
+        tied=len(set(map(id, modules))) < len(modules),
+        borrowed=sum(queries == keys == first.call.shape[1] for queries, keys in shapes),
+        crossing=sum(
+            queries == first.call.shape[1] and keys in runs.lengths and keys != queries
+            for queries, keys in shapes
+        ),
+    )
+
+
+def _around(part: str, root: Call, runs: Runs) -> list[Call]:
+    """The calls of a part of the model."""
+    if part == "":
+        return list(root.walk())
+    decoder = [one for call in root.walk() if call.module is runs.decoder for one in call.walk()]
+    if part == "decoder":
+        return decoder
+    return [call for call in root.walk() if call not in set(decoder)]
+
+
+def _outside(calls: Sequence[Call], mixing: Sequence[Step]) -> list[list[Call]]:
+    """The calls after each step that mixes, up to the next one, without those within them."""
+    starts = {id(step.call): number for number, step in enumerate(mixing)}
+    inside = {id(call) for step in mixing for call in step.call.walk()}
+    found: list[list[Call]] = [[] for _ in mixing]
+    current = None
+    for call in calls:
+        current = starts.get(id(call), current)
+        if current is not None and id(call) not in inside:
+            found[current].append(call)
+    return found
+
+
+def _layer(step: Step, earlier: Step | None, after: Sequence[Call], runs: Runs) -> SeenLayer:
+    call, sees = step.call, _cropped(step, runs.lengths)
+    pattern = recognised(sees | np.eye(len(sees), dtype=bool), runs.widths, runs.patterns)
+    scored = any(one.scores for one in call.walk())
+    told = told_by_scores(call, runs.rows)
+    if scored and told.kind == "unseen":
+        told = told_by_gradients(call, runs.rows)
+    mixer = ATTENTION if scored else _other_mixer(pattern)
+    assert call.x is not None
+    beside = earlier is not None and earlier.call.out is not None and (
+        not follows(call.x, earlier.call.out)
+    )  # fmt: skip
+    return SeenLayer(
+        (call.name, type(call.module).__name__),
+        pattern,
+        mixer,
+        told,
+        holds_feedforward(after),
+        norm_place(step),
+        beside,
+    )
+
+
+def _cropped(step: Step, lengths: tuple[int, ...]) -> np.ndarray[Any, Any]:
+    """Who sees whom, without padding that the model itself adds at the end."""
+    sees = step.sees
+    assert sees is not None
+    for length in lengths:
+        if length < len(sees) and not sees[:length, length:].any():
+            real = sees[:length, :length]
+            if len(sees) - length <= 8 and real.shape == (length, length):
+                return real
+    return sees
+
+
+def _other_mixer(pattern: Recognised | None) -> Mixer | None:
+    """What mixes without softmax: what reaches back to the first token carries a state; what
+    reaches a few tokens is a convolution."""
+    if pattern is None:
+        return None
+    small = pattern.small
+    if small == Causal():
+        return Recurrence()
+    for width in range(2, 33):
+        if small == Causal() & Window(width - 1):
+            return Convolution(width, causal=True)
+        if small == Window(width - 1):
+            return Convolution(2 * width - 1)
+    return None

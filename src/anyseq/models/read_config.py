@@ -1,0 +1,157 @@
+"""A Hugging Face config, read as a Design: what it declares, and what a small copy shows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+from transformers import PreTrainedConfig
+from transformers.models.auto import modeling_auto
+from transformers.utils import logging
+
+from anyseq.base import layers_text
+from anyseq.design import USUAL_TOKENS, Design
+from anyseq.errors import InvalidArgument, UnsupportedModel
+from anyseq.models import declared
+from anyseq.models.as_design import Described, as_design
+from anyseq.models.configs import as_config, check_layers, text_part
+from anyseq.models.facts import Declared
+from anyseq.models.families import BY_HAND, CHECKED, block_sparse
+from anyseq.models.look import Runs, SeenStack
+from anyseq.models.read import idle, looked_at, several, turns
+from anyseq.models.reading import Fact, Reading
+from anyseq.models.small import READ_TOKENS, ROWS, TOKENS, Small, small
+
+
+def read_config(given: Any, tokens: int | None = None) -> Reading:
+    """A transformers config, a dictionary, or the path of a config.json or of its folder."""
+    config = as_config(given)
+    text = text_part(config)
+    check_layers(text)
+    with _quiet():
+        copy = small(text)
+        stacks = seen_stacks(copy, text)
+    room = _room(text, copy, stacks)
+    length = (min(USUAL_TOKENS, room) if room else USUAL_TOKENS) if tokens is None else tokens
+    if room is not None and length > room:
+        raise InvalidArgument(
+            f"tokens={tokens}: {type(text).__name__} has positions for {room} tokens"
+        )
+    facts: list[Fact] = []
+    if getattr(config, "auto_map", None):
+        says = f"auto_map is ignored: transformers' own {text.model_type} is read"
+        facts.append(Fact(says, "declared"))
+    found = {stack.part: _described(stack, text, copy, length) for stack in stacks}
+    if not found:
+        raise UnsupportedModel(
+            f"{type(text).__name__}: no part of its model moves content between tokens"
+        )
+    first = next(iter(found.values()))
+    for part, one in found.items():
+        prefix = f"{part}: " if part else ""
+        facts += [Fact(prefix + fact.says, fact.source, fact.layers) for fact in one.facts]
+    facts += [Fact(says, "declared") for says in declared.details(text)]
+    if first.design is not None:
+        facts += idle(first.design)
+    unknown = [f"{part}: {why}" if part else why
+               for part, one in found.items() for why in one.unknown]  # fmt: skip
+    hidden = list(declared.limits(text, length))
+    unknown += [*hidden, *declared.additions(text, length)]
+    return Reading(
+        subject=_subject(config, text, stacks),
+        tokens=length,
+        design=None if hidden else first.design,
+        facts=tuple(facts),
+        unknown=tuple(unknown),
+        parts=several(_designs(found)),
+    )
+
+
+def seen_stacks(copy: Small, config: PreTrainedConfig) -> tuple[SeenStack, ...]:
+    """What a small copy shows of its stacks of layers."""
+    model = copy.model
+    runs = Runs(
+        model,
+        lambda: copy.run(copy.inputs),
+        lambda: copy.run(copy.equal_inputs),
+        ROWS,
+        (TOKENS, READ_TOKENS),
+        copy.widths,
+        block_sparse(copy.widths),
+        model.get_decoder() if config.is_encoder_decoder else None,
+    )
+    return looked_at(runs, type(config).__name__)
+
+
+def _described(stack: SeenStack, config: PreTrainedConfig, copy: Small, tokens: int) -> Described:
+    if config.model_type in BY_HAND:
+        stack = BY_HAND[config.model_type](config, stack, tokens)
+    known = Declared(
+        checked=config.model_type in CHECKED,
+        base=partial(declared.rotary_base, config),
+        turns=turns(copy.model) or declared.rotary_base(config, 0) is not None,
+        says_where_not=declared.layers_without_rotary(config),
+        buckets=declared.buckets(config),
+        causal=_causal(config, stack),
+        head=_has_head(config),
+        ids=copy.model.main_input_name == "input_ids",
+    )
+    return as_design(stack, known, tokens)
+
+
+def _causal(config: PreTrainedConfig, stack: SeenStack) -> bool | None:
+    """Whether the model's kind says that it is causal."""
+    if stack.part:
+        return stack.part == "decoder"
+    kind = config.model_type
+    if kind in modeling_auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES:
+        return bool(getattr(config, "is_decoder", False))
+    if kind in modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES:
+        return getattr(config, "is_causal", True) is not False
+    return None
+
+
+def _has_head(config: PreTrainedConfig) -> bool:
+    """Whether a linear map follows, in the models of that type that people use."""
+    return any(
+        config.model_type in names
+        for names in (
+            modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
+            modeling_auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES,
+            modeling_auto.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES,
+        )
+    )
+
+
+def _room(config: PreTrainedConfig, copy: Small, stacks: tuple[SeenStack, ...]) -> int | None:
+    """How many tokens the first stack's table of positions has room for; None if it has none."""
+    seen = stacks[0].input.room if stacks else None
+    return None if seen is None else declared.room(config, copy.model.config, seen)
+
+
+def _designs(found: dict[str, Described]) -> dict[str, Design]:
+    if len(found) == 1:
+        return {}
+    return {part: one.design for part, one in found.items() if one.design is not None}
+
+
+def _subject(
+    config: PreTrainedConfig, text: PreTrainedConfig, stacks: tuple[SeenStack, ...]
+) -> str:
+    name = type(text).__name__
+    part = "the encoder of " if stacks[0].part else "the text part of " * (config is not text)
+    count = layers_text(len(stacks[0].layers))
+    return f"{part}{name.removesuffix('Config')} ({name}), {count}"
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """transformers says nothing of small copies: their ids and lengths are not the user's."""
+    before = logging.get_verbosity()
+    logging.set_verbosity_error()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(before)

@@ -1,0 +1,147 @@
+"""What attention knows of where tokens are, by its scores on identical tokens.
+
+On identical tokens content is the same everywhere: what scores still tell apart is position. A
+common term of a whole row is lost in softmax, so scores are compared with that of the token itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from anyseq.base import generator
+from anyseq.models.calls import Call, scores_within
+
+_CLOSE = 1e-4  # angles are computed in float32, whatever the rest is in
+_HIDDEN = 1e3  # a score that is lower by more gets no weight
+
+
+@dataclass(frozen=True)
+class Told:
+    """What the scores of a call show.
+
+    kind: "none", "linear" in the distance, "offset" for a number per offset whatever the content,
+        "content" for one that depends on the content too, "absolute" for what is no function of
+        i - j, "unseen" if there were no scores of tokens against tokens.
+    groups: with "offset", offsets that share a number: one entry for each of -(tokens - 1), ...,
+        tokens - 1, -1 where no token sees so far.
+    sinks: whether a score of no token takes part.
+    """
+
+    kind: str
+    groups: tuple[int, ...] = ()
+    sinks: bool = False
+
+
+def told_by_scores(call: Call, rows: int) -> Told:
+    """What a call's scores show on identical tokens; other ones in every row of the batch."""
+    assert call.x is not None
+    first = call.shape[0] == rows
+    tokens, features = call.shape[first], call.shape[2]
+    content = torch.randn(rows, 1, features, generator=generator(2), dtype=torch.float64)
+    x = content.to(call.x).expand(-1, tokens, -1)
+    try:
+        scored = scores_within(call, (x if first else x.transpose(0, 1)).contiguous())
+    except Exception:  # a call that cannot be made twice shows nothing
+        return Told("unseen")
+    found = [
+        scores
+        for one in scored
+        if (scores := _by_head(one, rows)) is not None
+        and scores.shape[2] == tokens
+        and scores.shape[3] in (tokens, tokens + 1)
+    ]
+    if not found:
+        return Told("unseen")
+    kinds = [_told(scores) for scores in found]
+    # several softmaxes, as differential attention has them, differ in nothing but their weights
+    return max(kinds, key=lambda one: _ORDER.index(one.kind))
+
+
+_ORDER = ("none", "linear", "offset", "content", "absolute", "unseen")
+
+
+def _by_head(scores: torch.Tensor, batch: int) -> torch.Tensor | None:
+    """(batch, heads, queries, keys), however heads were laid out."""
+    if scores.ndim < 3 or scores.shape[0] % batch:
+        return None
+    return scores.reshape(batch, -1, *scores.shape[-2:]).double()
+
+
+def _told(scores: torch.Tensor) -> Told:
+    tokens = scores.shape[2]
+    sinks = scores.shape[3] > tokens
+    scores = scores[..., :tokens]
+    own = scores.diagonal(dim1=2, dim2=3)[..., None]
+    if not (own > scores.amax(3, keepdim=True) - _HIDDEN).all():
+        return Told("unseen", sinks=sinks)
+    seen = (scores > own - _HIDDEN)[0].any(0)  # (queries, keys)
+    relative = torch.where(seen, scores - own, 0.0)
+    close = _CLOSE * (1 + float(own.abs().max()))
+    if float(relative.abs().max()) <= close:
+        return Told("none", sinks=sinks)
+    index = torch.arange(tokens)
+    offset = (index[:, None] - index) + tokens - 1  # from 0 on
+    low, high = (_by_offset(relative, seen, offset, how) for how in ("amin", "amax"))
+    met = _by_offset(seen.double()[None, None], seen, offset, "amax")[0, 0] > 0
+    if float((high - low)[..., met].max()) > close:
+        return Told("absolute", sinks=sinks)
+    if float((low - low[:1]).abs().max()) > close:
+        return Told("content", sinks=sinks)
+    curve = low[0]  # (heads, offsets)
+    distance = (torch.arange(2 * tokens - 1) - (tokens - 1)).abs()
+    slope = curve[:, tokens]  # of offset 1
+    straight = (curve - slope[:, None] * distance)[:, met]
+    if float(straight.abs().max()) <= close and bool((slope.abs() > 0).any()):
+        return Told("linear", sinks=sinks)
+    return Told("offset", _groups(curve, met, close), sinks)
+
+
+def _by_offset(
+    values: torch.Tensor, seen: torch.Tensor, offset: torch.Tensor, how: str
+) -> torch.Tensor:
+    """(batch, heads, offsets): the least or the largest value of the pairs seen at each offset."""
+    batch, heads, tokens = values.shape[:3]
+    flat = values[..., seen]
+    found = values.new_zeros(batch, heads, 2 * tokens - 1)
+    where = offset[seen].expand(batch, heads, -1)
+    return found.scatter_reduce(2, where, flat, how, include_self=False)
+
+
+def _groups(curve: torch.Tensor, met: torch.Tensor, close: float) -> tuple[int, ...]:
+    """The first offset with the same numbers in all heads."""
+    groups = []
+    for one in range(curve.shape[1]):
+        if not met[one]:
+            groups.append(-1)
+            continue
+        same = ((curve - curve[:, one : one + 1]).abs() <= close).all(0) & met
+        groups.append(int(same.nonzero()[0]))
+    return tuple(groups)
+
+
+def told_by_gradients(call: Call, rows: int) -> Told:
+    """The same, where scores are not those of all tokens against all: without positions every
+    visible key of a row weighs the same, and so does the gradient by it on identical tokens."""
+    assert call.x is not None
+    if call.shape[0] != rows or call.shape[1] > rows:
+        return Told("unseen")
+    tokens, features = call.shape[1:]
+    content = torch.randn(features, generator=generator(2), dtype=torch.float64).to(call.x)
+    x = content.expand(rows, tokens, -1).clone().requires_grad_()
+    with torch.enable_grad():
+        out = call.again(x)
+        out = out[0] if isinstance(out, tuple) else out
+        index = torch.arange(tokens)
+        weights = torch.randn(out.shape[2], generator=generator(3), dtype=torch.float64).to(out)
+        (gradient,) = torch.autograd.grad((out[index, index] * weights).sum(), x)
+    gradient = gradient[:tokens].clone()
+    gradient[index, index] = 0  # of the token itself, which is also the query
+    seen = gradient.abs().amax(2) > 0
+    for row, keys in zip(gradient, seen, strict=True):
+        if keys.any() and float((row[keys] - row[keys][:1]).abs().max()) > _CLOSE * float(
+            row.abs().max()
+        ):
+            return Told("unseen")
+    return Told("none")
