@@ -30,6 +30,10 @@ class Mixer(ABC):
     def sees(self, pattern: Pattern) -> Pattern:
         """Who gets content from whom, in a layer with that pattern."""
 
+    def of_the_past(self) -> Mixer:
+        """How a causal model mixes, if the pattern alone does not say it."""
+        return self
+
     def to_dict(self) -> dict[str, Any]:
         """A JSON-ready description; `mixer_from_dict` reads it back."""
         values = {item.name: getattr(self, item.name) for item in fields(self)}
@@ -66,6 +70,10 @@ class Convolution(Mixer):
         if self.causal:
             return Causal() & Window(self.width - 1)
         return Window(self.width // 2)
+
+    def of_the_past(self) -> Convolution:
+        """As wide as before, and ending at the token."""
+        return Convolution(self.width, causal=True)
 
 
 @dataclass(frozen=True)
