@@ -130,8 +130,8 @@ def test_a_layer_that_was_replaced_is_only_probed() -> None:
     model.blocks[1].mixer = aq.nn.BilinearProjection(8, 6)
     verdict = aq.check(model)
     assert verdict.universal is None
-    assert "layer 1 is BilinearProjection, not as its design says" in verdict.reason
-    assert "  unknown not covered: layer 1 is BilinearProjection" in str(verdict)
+    assert "blocks[1] is BilinearProjection, not what its design says" in verdict.reason
+    assert "  unknown not covered: blocks[1] is BilinearProjection" in str(verdict)
 
 
 def test_a_torch_layer_commutes_with_permutations() -> None:

@@ -110,7 +110,9 @@ def _of_transformer(module: Transformer, tokens: int | None) -> _Subject:
     for number, block in enumerate(module.blocks):
         if not made_of(block.mixer, layers[number % len(layers)]):
             kind = type(block.mixer).__name__
-            return _undescribed(module, length, f"layer {number} is {kind}, not as its design says")
+            return _undescribed(
+                module, length, f"blocks[{number}] is {kind}, not what its design says"
+            )
     if module.causal:
         layers = tuple(layer.of_the_past() for layer in layers)
     design = replace(design.with_layers(layers), tokens=length, depth=len(module.blocks))
