@@ -193,8 +193,8 @@ def test_patterns_by_name() -> None:
 
 def test_hybrids_begin_with_convolutions() -> None:
     cell = next(cell for cell in MaskedLM().grid("small") if cell.setting == "hybrid-1")
-    assert mixers(cell) == ["conv", "attention", "attention", "attention"]
-    assert mixers(replace(cell, mixer="bproj")) == ["bilinear"] * 4
+    assert mixers(cell) == ["sepconv", "attention", "attention", "attention"]
+    assert mixers(replace(cell, mixer="bproj")) == ["bproj"] * 4
 
 
 @pytest.mark.parametrize("mixer", ["bproj", "sepconv"])

@@ -63,9 +63,24 @@ def test_greedy_ids_are_the_likeliest() -> None:
 
 
 def test_hybrids_generate() -> None:
-    net = decoder(aq.Design(TOKENS), depth=4, mixers=["conv", "bilinear", "average", "attention"])
-    ids = net.generate(PROMPT, 9)
-    assert torch.equal(ids, net.generate(PROMPT, 9, cache=False))
+    layers = [
+        aq.Layer(mixer=aq.Convolution(7)),
+        aq.Layer(mixer="bilinear"),
+        aq.Layer(aq.Window(2), mixer="average"),
+        aq.Layer(mixer="recurrence"),
+        aq.Layer(mixer="linear"),
+        aq.Layer(aq.PerHead(aq.Window(2), aq.Full()), mixer=aq.LinearAttention(normalised=False)),
+        aq.Layer(position=aq.Rotary(), sinks=True),
+        aq.Layer(aq.Window(3), position=aq.URPE()),
+    ]
+    for order in (layers, layers[::-1]):
+        net = decoder(aq.Design(TOKENS, layers=order, bos=True), depth=len(layers))
+        ids = net.generate(PROMPT, 9)
+        assert torch.equal(ids, net.generate(PROMPT, 9, cache=False))
+        cache = aq.nn.Cache(len(layers), TOKENS + 1)
+        with torch.no_grad():
+            pieces = [net(part, cache=cache) for part in ids.split([3, *[1] * 5, 4], dim=1)]
+        torch.testing.assert_close(torch.cat(pieces, 1), net(ids), rtol=0, atol=1e-12)
 
 
 def test_drawn_ids() -> None:
@@ -99,14 +114,16 @@ def test_patterns_without_a_past_generate_without_a_cache() -> None:
 
 
 def test_the_cache_asks_the_layers_there_are() -> None:
-    convolutions = decoder(aq.Design(TOKENS, patterns=aq.Star(1)), mixers="conv")
-    assert torch.equal(
-        convolutions.generate(PROMPT, 4), convolutions.generate(PROMPT, 4, cache=False)
-    )
     for pattern in (aq.Star(1), torch.ones(5, 5, dtype=torch.bool)):
+        net = decoder(aq.Design(TOKENS))
         given = aq.nn.Attention(8, 2, pattern=pattern, causal=True, dtype=torch.float64)
+        net.blocks[1].mixer = given
         with pytest.raises(InvalidArgument, match="cache=True: rows of pattern"):
-            decoder(aq.Design(TOKENS), mixers=[given]).generate(PROMPT, 2)
+            net.generate(PROMPT, 2)
+    for mixer in ("linear", "average", "bilinear"):
+        layers = [aq.Layer(aq.Star(1), mixer=mixer)]
+        with pytest.raises(InvalidArgument, match="cache=True: rows of pattern"):
+            decoder(aq.Design(TOKENS, layers=layers)).generate(PROMPT, 2)
 
 
 KEPT = st.one_of(

@@ -77,8 +77,8 @@ def test_bad_sizes_are_named() -> None:
         aq.nn.Attention(5, heads=2)
     with pytest.raises(InvalidArgument, match="mixer has dim 4, feedforward has 6"):
         aq.nn.Block(aq.nn.Attention(4), aq.nn.FeedForward(6, 8))
-    with pytest.raises(InvalidArgument, match="norm='post'"):
-        aq.nn.Block(norm="post")  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgument, match="norm='both'"):
+        aq.nn.Block(norm="both")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("shape", [(3,), (0, 3), (0, 5, 3), (2, 0, 3), (2, 4, 5, 3)], ids=str)

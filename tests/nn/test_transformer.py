@@ -23,6 +23,15 @@ POSITIONS = [
     aq.URPE(),
     aq.URPE(aq.Absolute(), shared=False),
 ]
+OTHER_MIXERS = [
+    aq.Convolution(3),
+    aq.Convolution(4, causal=True),
+    aq.Recurrence(),
+    aq.LinearAttention(),
+    aq.LinearAttention(normalised=False),
+    aq.Average(),
+    aq.Bilinear(),
+]
 each_position = pytest.mark.parametrize("position", POSITIONS, ids=str)
 
 
@@ -165,33 +174,36 @@ def test_one_identical_token_shows_the_theorem_of_paper_c() -> None:
 
 @pytest.mark.parametrize("causal", [False, True])
 def test_hybrids(causal: bool) -> None:
-    conv = aq.nn.SeparableConv(8, 3, causal=causal, dtype=torch.float64)
-    net = model(
-        aq.Design(6, position=aq.URPE()),
-        depth=5,
-        causal=causal,
-        mixers=[conv, "conv", "bilinear", "average", "attention"],
-    )
+    layers = [aq.Layer(mixer=mixer) for mixer in OTHER_MIXERS]
+    layers.append(aq.Layer(position=aq.URPE()))
+    net = model(aq.Design(6, layers=layers), depth=len(layers), causal=causal)
     kinds = [type(block.mixer).__name__ for block in net.blocks]
     assert kinds == [
-        "SeparableConv", "SeparableConv", "BilinearProjection", "AverageMixer", "Attention"
+        "SeparableConv", "SeparableConv", "GatedRecurrence", "LinearAttentionMixer",
+        "LinearAttentionMixer", "AverageMixer", "BilinearProjection", "Attention",
     ]  # fmt: skip
     x = random(2, 6, 8)
     mask = torch.arange(6) < torch.tensor([[4], [6]])
     torch.testing.assert_close(net(x, key_mask=mask)[0, :4], net(x[:1, :4])[0], rtol=0, atol=1e-12)
-    cycled = model(aq.Design(6), depth=4, mixers=("average", "attention"))
+    cycled = model(aq.Design(6, layers=[aq.Layer(mixer="average"), aq.Layer()]), depth=4)
     kinds = [type(block.mixer).__name__ for block in cycled.blocks]
     assert kinds == ["AverageMixer", "Attention"] * 2
-    everywhere = model(aq.Design(6), mixers="bilinear")
-    assert all(isinstance(b.mixer, aq.nn.BilinearProjection) for b in everywhere.blocks)
 
 
-@pytest.mark.parametrize("mixers", [None, ["conv", "attention"], ["bilinear", "average"]])
-def test_it_learns(mixers: list[str] | None) -> None:
+@pytest.mark.parametrize(
+    "layers",
+    [
+        [aq.Layer(position=aq.URPE())],
+        [aq.Layer(mixer=aq.Convolution(7)), aq.Layer(position=aq.URPE())],
+        [aq.Layer(mixer="bilinear"), aq.Layer(mixer="average")],
+        [aq.Layer(mixer="recurrence"), aq.Layer(position=aq.Rotary(), sinks=True)],
+        [aq.Layer(mixer="linear"), aq.Layer(aq.Causal(), mixer="linear")],
+    ],
+)
+def test_it_learns(layers: list[aq.Layer]) -> None:
     """Each token is to say what its left neighbour is."""
     torch.manual_seed(0)
-    design = aq.Design(8, position=aq.URPE())
-    net = aq.nn.Transformer(design, 16, 2, heads=2, vocab=5, mixers=mixers)
+    net = aq.nn.Transformer(aq.Design(8, layers=layers), 16, 2, heads=2, vocab=5)
     ids = torch.randint(5, (64, 8), generator=torch.Generator().manual_seed(0))
     optimiser = torch.optim.Adam(net.parameters(), lr=0.01)
     losses = []
@@ -212,9 +224,16 @@ def test_it_learns(mixers: list[str] | None) -> None:
 )
 def test_it_compiles_whole(position: Position, causal: bool) -> None:
     torch.compiler.reset()
-    patterns = (aq.Strided(2), aq.Window(2) | aq.Global((0,)))
-    design = aq.Design(6, patterns=patterns, position=position, bos=True, sinks=True)
-    net = model(design, causal=causal, vocab=7, mixers=["attention", "conv"])
+    design = aq.Design(6, patterns=aq.Strided(2), position=position, bos=True, sinks=True)
+    others = [
+        aq.Layer(mixer=aq.Convolution(7)),
+        aq.Layer(mixer="recurrence"),
+        aq.Layer(aq.Window(2) | aq.Global((0,)), mixer="linear"),
+        aq.Layer(aq.Causal(), mixer="average"),
+        aq.Layer(aq.Window(2), mixer="bilinear"),
+    ]
+    design = design.with_layers([*design.layer_cycle, *others])
+    net = model(design, depth=6, causal=causal, vocab=7)
     compiled = torch.compile(net, backend="aot_eager", fullgraph=True)
     ids = torch.tensor([[1, 2, 3, 4, 5, 6], [0, 0, 1, 1, 2, 2]])
     mask = torch.arange(6) < torch.tensor([[6], [4]])
@@ -262,7 +281,8 @@ def test_state_round_trip(position: Position) -> None:
 
 def test_dropout_acts_in_training_only() -> None:
     torch.manual_seed(0)
-    net = aq.nn.Transformer(aq.Design(4), 8, 1, heads=2, dropout=0.5, mixers="conv")
+    design = aq.Design(4, layers=[aq.Layer(mixer=aq.Convolution(7))])
+    net = aq.nn.Transformer(design, 8, 1, heads=2, dropout=0.5)
     x = torch.randn(1, 4, 8, generator=torch.Generator().manual_seed(0))
     assert not torch.equal(net(x), net(x))
     net.eval()
@@ -282,16 +302,12 @@ def test_ids_outside_the_vocabulary_are_refused(ids: list[list[int]]) -> None:
         (lambda: model(aq.Design(4), depth=0), "depth=0"),
         (lambda: model(aq.Design(4), vocab=0), "vocab=0"),
         (lambda: aq.nn.Transformer(aq.Design(4), 8, 1, hidden=0), "hidden=0"),
-        (lambda: model(aq.Design(4), norm="post"), "norm='post'"),
-        (lambda: model(aq.Design(4), mixers=["fft", "conv"]), "mixers='fft'"),
-        (lambda: model(aq.Design(4), mixers=["conv"] * 3), "mixers: 3 for depth=2"),
-        (lambda: model(aq.Design(4), mixers=[]), "mixers: 0 for depth=2"),
-        (lambda: model(aq.Design(4), mixers=[3]), "mixers: 3; expected 'attention'"),
-        (lambda: model(aq.Design(4), mixers=[aq.nn.SeparableConv(6)]), "has dim 6, expected 8"),
+        (lambda: model(aq.Design(4), norm="both"), "norm='both': expected one of 'pre', 'post'"),
         (
-            lambda: model(aq.Design(4), mixers=[aq.nn.SeparableConv(8)], causal=True),
-            "SeparableConv has causal=False, the Transformer has causal=True",
+            lambda: model(aq.Design(4, block_norm="post"), norm="pre"),
+            "norm='pre', but the design has block_norm='post'",
         ),
+        (lambda: model(aq.Design(4, domain="ids")), "vocab=None, but the design has domain='ids'"),
         (
             lambda: model(aq.Design(4))(random(1, 5, 8)),
             "x has 5 tokens, the design has tokens=4",

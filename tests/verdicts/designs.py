@@ -21,9 +21,15 @@ POSITIONS = [
 ]  # fmt: skip
 
 
+MIXERS = [
+    aq.Convolution(3), aq.Convolution(2, causal=True), aq.Recurrence(), aq.LinearAttention(),
+    aq.LinearAttention(normalised=False), aq.Average(), aq.Bilinear(),
+]  # fmt: skip
+
+
 @st.composite
-def designs(draw: st.DrawFn, /, **fixed: Any) -> aq.Design:
-    """Small designs of every kind."""
+def designs(draw: st.DrawFn, /, *, mixers: bool = False, **fixed: Any) -> aq.Design:
+    """Small designs of every kind. mixers: with one layer or more that is no attention."""
     softmax = {"prob_map": "softmax", "sinks": draw(st.booleans())}
     other = {"prob_map": draw(st.sampled_from(["hardmax", "sparsemax", "entmax15"]))}
     options: dict[str, Any] = {
@@ -37,6 +43,8 @@ def designs(draw: st.DrawFn, /, **fixed: Any) -> aq.Design:
         **draw(st.sampled_from([softmax, softmax, other])),
     } | fixed
     design = aq.Design(**options)
+    if mixers:
+        return _mixed(draw, design)
     if draw(st.booleans()) or len(design.layer_cycle) == 1:
         return design
     # layers of different kinds: the others take another position inside attention
@@ -46,3 +54,15 @@ def designs(draw: st.DrawFn, /, **fixed: Any) -> aq.Design:
     if not first.sinks and draw(st.booleans()):
         others[-1] = replace(others[-1], prob_map="softmax", sinks=True)
     return design.with_layers((first, *others))
+
+
+def _mixed(draw: st.DrawFn, design: aq.Design) -> aq.Design:
+    """The design with another mixer in one or all of its layers."""
+    layers = list(design.layer_cycle)
+    for i in range(draw(st.integers(1, len(layers)))):
+        mixer = draw(st.sampled_from(MIXERS))
+        pattern = layers[i].sees if mixer.takes_pattern else aq.Full()
+        if len(pattern.heads()) > 1 and not isinstance(mixer, aq.LinearAttention):
+            pattern = pattern.heads()[0]  # a mixer without heads has one mask
+        layers[i] = aq.Layer(pattern, mixer=mixer, feedforward=layers[i].feedforward)
+    return design.with_layers(layers)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from math import lcm
 from pathlib import Path
 
 import anyseq as aq
-from anyseq.patterns import parse_pattern
+from anyseq.design import parse_layer
 from anyseq.positions import parse_position
 
 GALLERY = Path(__file__).parents[2] / "docs" / "gallery.md"
@@ -43,13 +44,19 @@ def design(tokens: str, patterns: str, position: str, also: str) -> aq.Design:
             options["final_norm"] = word.split()[1]
         else:
             options["prob_map"] = word
-    cycle = tuple(parse_pattern(part.strip("` ")) for part in patterns.split(" then "))
-    inside = [parse_position(part) for part in position.split(" then ")]
-    if len(inside) == 1:
-        return aq.Design(int(tokens), cycle, *inside, **options)  # type: ignore[arg-type]
+    written = [parse_layer(part.strip("` ")) for part in patterns.split(" then ")]
+    told = [parse_position(part) for part in position.split(" then ")]
+    if len(told) == 1 and all(layer.attends for layer in written):
+        cycle = tuple(layer.pattern for layer in written)
+        return aq.Design(int(tokens), cycle, *told, **options)  # type: ignore[arg-type]
     own = {name: options.pop(name) for name in ("sinks", "prob_map") if name in options}
+    # of a position one part may act at the input, the other in the layers that are attention
+    split = [aq.Design(1, position=one) for one in told]
+    inside = [one.layer_cycle[0].position for one in split]
     layers = [
-        aq.Layer(cycle[i % len(cycle)], inside[i % len(inside)], **own)  # type: ignore[arg-type]
-        for i in range(lcm(len(cycle), len(inside)))
+        replace(layer, position=inside[i % len(inside)], **own) if layer.attends else layer  # type: ignore[arg-type]
+        for i in range(lcm(len(written), len(inside)))
+        for layer in [written[i % len(written)]]
     ]
-    return aq.Design(int(tokens), layers=layers, position=aq.NoPosition(), **options)  # type: ignore[arg-type]
+    at_input = split[0].input_position
+    return aq.Design(int(tokens), layers=layers, position=at_input, **options)  # type: ignore[arg-type]

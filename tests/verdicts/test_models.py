@@ -115,12 +115,23 @@ def test_a_causal_transformer() -> None:
         aq.check(model, tokens=7)
 
 
-def test_mixers_that_are_not_attention_are_only_probed() -> None:
-    model = aq.nn.Transformer(aq.Design(6), dim=8, depth=2, mixers="bilinear")
+@pytest.mark.parametrize("causal", [False, True])
+def test_mixers_that_are_not_attention(causal: bool) -> None:
+    layers = [aq.Layer(mixer=aq.Convolution(3)), aq.Layer(aq.Window(1), mixer="average")]
+    design = aq.Design(6, layers=layers)
+    verdict = aq.check(aq.nn.Transformer(design, dim=8, depth=2, causal=causal), target="causal")
+    assert verdict.universal is False
+    assert verdict.witness is not None
+    assert verdict.witness.name == "W6"
+
+
+def test_a_layer_that_was_replaced_is_only_probed() -> None:
+    model = aq.nn.Transformer(aq.Design(6), dim=8, depth=2)
+    model.blocks[1].mixer = aq.nn.BilinearProjection(8, 6)
     verdict = aq.check(model)
     assert verdict.universal is None
-    assert "not all of its layers are attention" in verdict.reason
-    assert "  unknown not covered: not all of its layers" in str(verdict)
+    assert "blocks[1] is BilinearProjection, not what its design says" in verdict.reason
+    assert "  unknown not covered: blocks[1] is BilinearProjection" in str(verdict)
 
 
 def test_a_torch_layer_commutes_with_permutations() -> None:

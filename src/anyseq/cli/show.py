@@ -7,28 +7,36 @@ from pathlib import Path
 import torch
 
 from anyseq.base import check_new
+from anyseq.cli.design import DENSE, Described, Options
 from anyseq.cli.terminal import say
 from anyseq.construct import load
 from anyseq.errors import FileProblem, InvalidArgument
 from anyseq.nn import StackShape
+from anyseq.verdicts import describe
 
 _FORMATS = {".onnx": "onnx", ".pt2": "torch.export", ".safetensors": "safetensors"}
 
 
 def show(
-    folder: Path,
+    folder: Path | None = None,
     /,
     *,
+    design: Options = DENSE,
+    tokens: int | None = None,
     input: str | None = None,
     picture: Path | None = None,
     export: Path | None = None,
 ) -> None:
-    """Describe a saved network, or what it does to one input; draw or export it if asked.
+    """Describe a saved network, or what it does to one input, or the layers of a design; draw or
+    export it if asked.
 
     Parameters
     ----------
     folder
-        What `anyseq approximate --out` wrote.
+        What `anyseq approximate --out` wrote. Leave it out and describe a design with the options
+        instead.
+    tokens
+        Tokens in a sequence of the design.
     input
         Numbers such as 0.1,0.7,0.3, the features of the first token first: what each stage of the
         network does to them is shown instead.
@@ -41,6 +49,14 @@ def show(
         raise FileProblem(f"--picture {picture}: expected a name ending in .png, .svg or .pdf")
     if picture is not None and not picture.parent.is_dir():
         raise FileProblem(f"--picture {picture}: {picture.parent} is not a folder")
+    if folder is None:
+        _show_design(design, tokens, input, picture, export)
+        return
+    described = design.given() + ["--tokens"] * (tokens is not None)
+    if described:
+        raise InvalidArgument(
+            f"{folder}: {', '.join(described)} would describe a design of its own; leave out either"
+        )
     if export is not None:
         if export.suffix not in _FORMATS:
             raise FileProblem(f"--export {export}: expected a name ending in {', '.join(_FORMATS)}")
@@ -57,6 +73,33 @@ def show(
     if export is not None:
         result.export(_FORMATS[export.suffix], export)
         say(f"exported to {export}")
+
+
+def _show_design(
+    described: Described,
+    tokens: int | None,
+    input: str | None,
+    picture: Path | None,
+    export: Path | None,
+) -> None:
+    if tokens is None:
+        raise InvalidArgument(
+            "--tokens is missing: say how many tokens a sequence of the design has, or give the "
+            "folder of a network"
+        )
+    if input is not None or export is not None:
+        option = "--export" if input is None else "--input"
+        raise InvalidArgument(
+            f"{option}: expected the folder of a network; a design has no weights"
+        )
+    design = described.at(tokens)
+    say(describe(design))
+    if picture is not None:
+        from anyseq.pictures import save
+        from anyseq.pictures import show as draw
+
+        save(draw(design), picture)
+        say(f"drawn in {picture}")
 
 
 def _numbers(text: str, shape: StackShape) -> torch.Tensor:

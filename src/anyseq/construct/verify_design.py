@@ -71,11 +71,11 @@ def layers_of(network: Stack, *, memory: bool) -> str:
     base = design.position.base if isinstance(design.position, URPE) else design.position
     has = {
         "BOS": (shape.bos, design.bos),
-        "sinks": (shape.sinks, design.sinks),
+        "sinks": (shape.sinks, bool(design.sinks)),
         "vectors of positions": (shape.positions, shape.positions and isinstance(base, Absolute)),
         "gains": (shape.gains > 0, shape.gains > 0 and gains),
         "a memory": (isinstance(shape, MemoryShape), memory),
-        "feed-forward halves": (shape.feedforward_layers > 0, design.feedforward),
+        "feed-forward halves": (shape.feedforward_layers > 0, bool(design.feedforward)),
         "a norm at the end": (False, design.final_norm is not None),
     }
     for what, (found, wanted) in has.items():

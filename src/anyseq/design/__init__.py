@@ -10,8 +10,10 @@ from anyseq.design.mixers import (
     LinearAttention,
     Mixer,
     Recurrence,
+    parse_mixer,
     resolve_mixer,
 )
+from anyseq.design.words import layer_text, parse_layer, positions_text, unusual_text
 
 __all__ = [
     "ATTENTION",
@@ -25,6 +27,11 @@ __all__ = [
     "LinearAttention",
     "Mixer",
     "Recurrence",
+    "layer_text",
+    "parse_layer",
+    "parse_mixer",
+    "positions_text",
     "resolve_mixer",
     "shortest_cycle",
+    "unusual_text",
 ]

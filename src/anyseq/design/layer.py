@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from anyseq.design.mixers import ATTENTION, Mixer, mixer_from_dict, resolve_mixer
 from anyseq.errors import InvalidArgument
-from anyseq.patterns import Full, Pattern, PatternLike, as_pattern, pattern_from_dict
+from anyseq.patterns import Causal, Full, Pattern, PatternLike, as_pattern, pattern_from_dict
 from anyseq.positions import NoPosition, Place, Position, position_from_dict
 from anyseq.probability import ProbMap, Softmax, prob_map_from_dict, resolve_prob_map
 
@@ -81,6 +81,13 @@ class Layer:
         """The probability map as an object."""
         assert isinstance(self.prob_map, ProbMap)
         return self.prob_map
+
+    def of_the_past(self) -> Layer:
+        """The same in a causal model: token i gets content from tokens 0, ..., i only."""
+        mixer = self.mixer.of_the_past() if isinstance(self.mixer, Mixer) else self.mixer
+        takes = not isinstance(mixer, Mixer) or mixer.takes_pattern
+        pattern = self.sees & Causal() if takes else self.pattern
+        return replace(self, mixer=mixer, pattern=pattern)
 
     def to_dict(self) -> dict[str, Any]:
         """A JSON-ready description; `Layer.from_dict` reads it back. What is as usual is left

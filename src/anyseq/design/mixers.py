@@ -1,6 +1,7 @@
 """How a layer moves content between tokens, where that is not attention: frozen descriptions.
 
-Each says which tokens a token gets content from (`sees`); trainable modules live in `anyseq.nn`.
+Each says which tokens a token gets content from (`sees`), and how it is written (`str`), which
+`parse_mixer` reads; trainable modules live in `anyseq.nn`.
 """
 
 from __future__ import annotations
@@ -30,15 +31,14 @@ class Mixer(ABC):
     def sees(self, pattern: Pattern) -> Pattern:
         """Who gets content from whom, in a layer with that pattern."""
 
+    def of_the_past(self) -> Mixer:
+        """How a causal model mixes, if the pattern alone does not say it."""
+        return self
+
     def to_dict(self) -> dict[str, Any]:
         """A JSON-ready description; `mixer_from_dict` reads it back."""
         values = {item.name: getattr(self, item.name) for item in fields(self)}
         return {"kind": type(self).__name__} | values
-
-    def __str__(self) -> str:
-        values = (getattr(self, item.name) for item in fields(self))
-        inside = ", ".join(str(value) for value in values if value is not False)
-        return f"{type(self).__name__}({inside})"
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,9 @@ class Convolution(Mixer):
 
     width: int
     causal: bool = False
+
+    def __str__(self) -> str:
+        return f"convolution({self.width}{', causal' * self.causal})"
 
     def __post_init__(self) -> None:
         if at_least_one("width", self.width) < 2 or not (self.causal or self.width % 2):
@@ -67,11 +70,18 @@ class Convolution(Mixer):
             return Causal() & Window(self.width - 1)
         return Window(self.width // 2)
 
+    def of_the_past(self) -> Convolution:
+        """As wide as before, and ending at the token."""
+        return Convolution(self.width, causal=True)
+
 
 @dataclass(frozen=True)
 class Recurrence(Mixer):
     """A state that is carried from token to token, from a fixed start: output i is a function of
     x_0, ..., x_i (diagonal state spaces, Mamba, RG-LRU, gated delta rules)."""
+
+    def __str__(self) -> str:
+        return "recurrence"
 
     @property
     def takes_pattern(self) -> bool:
@@ -88,6 +98,9 @@ class LinearAttention(Mixer):
 
     normalised: bool = True
 
+    def __str__(self) -> str:
+        return "linear" if self.normalised else "linear(raw)"
+
     def sees(self, pattern: Pattern) -> Pattern:
         return pattern
 
@@ -96,6 +109,9 @@ class LinearAttention(Mixer):
 class Average(Mixer):
     """The mean of the tokens of the pattern."""
 
+    def __str__(self) -> str:
+        return "average"
+
     def sees(self, pattern: Pattern) -> Pattern:
         return pattern
 
@@ -103,6 +119,9 @@ class Average(Mixer):
 @dataclass(frozen=True)
 class Bilinear(Mixer):
     """Σ_j P_ij x_j W with a learned number P_ij for every pair of positions in the pattern."""
+
+    def __str__(self) -> str:
+        return "bilinear"
 
     def sees(self, pattern: Pattern) -> Pattern:
         return pattern
@@ -129,6 +148,31 @@ def resolve_mixer(mixer: object) -> str | Mixer:
     raise InvalidArgument(
         f"mixer={mixer!r}: expected {names}, or a description such as Convolution(3)"
     )
+
+
+def parse_mixer(text: str) -> Mixer | None:
+    """The mixer as people write it: "convolution(3)", "convolution(3, causal)", "recurrence",
+    "linear", "linear(raw)", "average", "bilinear"; None if it is the name of none of them."""
+    name, bracket, rest = text.strip().partition("(")
+    name = name.strip().lower()
+    inside = [part.strip() for part in rest.removesuffix(")").split(",")]
+    match name, inside:
+        case "convolution", [width] if width.isdecimal():
+            return Convolution(int(width))
+        case "convolution", [width, "causal"] if width.isdecimal():
+            return Convolution(int(width), causal=True)
+        case "linear", ["raw"]:
+            return LinearAttention(normalised=False)
+    if name in _NAMES and not bracket:
+        return _NAMES[name]()
+    if name in ("convolution", *_NAMES):
+        written = ", ".join(WRITTEN)
+        raise InvalidArgument(f"mixer {text!r} cannot be read: expected one of {written}")
+    return None
+
+
+WRITTEN = ("convolution(3)", "convolution(3, causal)", *_NAMES, "linear(raw)")
+"""How mixers are written."""
 
 
 def mixer_from_dict(description: Any) -> str | Mixer:

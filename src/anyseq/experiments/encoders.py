@@ -3,13 +3,14 @@ patterns."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import nn
 
-from anyseq.design import Design
+from anyseq.design import ATTENTION, Average, Bilinear, Convolution, Design, Layer, Mixer
 from anyseq.experiments.experiment import Batch, Cell
 from anyseq.experiments.peer import TorchPeer
 from anyseq.experiments.sparse import DENSE, patterns
@@ -17,7 +18,12 @@ from anyseq.experiments.subwords import MASK, OWN, PAD
 from anyseq.experiments.tokens import IGNORED, TokenModel
 from anyseq.nn import BilinearProjection, SeparableConv
 
-MIXERS = {"attention": "attention", "bproj": "bilinear", "sepconv": "conv", "average": "average"}
+MIXERS: Mapping[str, str | Mixer] = {
+    "attention": ATTENTION,
+    "bproj": Bilinear(),
+    "sepconv": Convolution(7),
+    "average": Average(),
+}
 """Paper A's names, and ours."""
 
 # BERT's
@@ -42,11 +48,11 @@ class EncoderCell(Cell):
 
 
 def mixers(cell: EncoderCell) -> list[str]:
-    """The mixer of each layer."""
+    """The mixer of each layer, a key of `MIXERS`."""
     if cell.mixer in MIXERS:
-        return [MIXERS[cell.mixer]] * cell.depth
+        return [cell.mixer] * cell.depth
     replaced = int(cell.mixer.removeprefix("hybrid-"))
-    return ["conv"] * replaced + ["attention"] * (cell.depth - replaced)
+    return ["sepconv"] * replaced + ["attention"] * (cell.depth - replaced)
 
 
 def encoder(cell: EncoderCell, classes: int | None = None) -> nn.Module:
@@ -55,7 +61,7 @@ def encoder(cell: EncoderCell, classes: int | None = None) -> nn.Module:
     Convolutions and projections start as BERT's weights do: with larger ones what they mix drowns
     the tokens themselves, and a bilinear projection does not learn.
     """
-    model = TokenModel(**_shape(cell), classes=classes, mixers=mixers(cell))
+    model = TokenModel(**_shape(cell), classes=classes)
     for block in model.body.blocks:
         if isinstance(block.mixer, BilinearProjection | SeparableConv):
             nn.init.normal_(block.mixer.token_weight, std=_START)
@@ -68,15 +74,23 @@ def torch_encoder(cell: EncoderCell, classes: int | None = None) -> nn.Module | 
 
 
 def _shape(cell: EncoderCell) -> dict[str, Any]:
-    layers = patterns(cell.pattern, cell.tokens, cell.sparsity)
     return {
-        "design": Design(cell.tokens, patterns=layers),
+        "design": Design(cell.tokens, layers=_layers(cell)),
         "dim": cell.dim,
         "depth": cell.depth,
         "heads": cell.heads,
         "vocab": cell.vocab,
         "dropout": cell.dropout,
     }
+
+
+def _layers(cell: EncoderCell) -> list[Layer]:
+    """Layer i has pattern i of the cell's cycle, if it is attention."""
+    cycle = patterns(cell.pattern, cell.tokens, cell.sparsity)
+    return [
+        Layer(cycle[i % len(cycle)]) if name == "attention" else Layer(mixer=MIXERS[name])
+        for i, name in enumerate(mixers(cell))
+    ]
 
 
 def masked(ids: torch.Tensor, vocab: int, rng: torch.Generator) -> Batch:

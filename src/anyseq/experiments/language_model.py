@@ -147,9 +147,11 @@ class LanguageModel(Experiment[LanguageCell]):
         return NextToken(text, cell.tokens, cell.test_rows, data.folder is not None)
 
     def model(self, cell: LanguageCell) -> nn.Module:
-        layers = cell.depth * _relative(cell)
-        mixers = [xl_attention(cell.dim, cell.heads, cell.dropout) for _ in range(layers)]
-        return TokenModel(**_shape(cell), mixers=mixers or None)
+        model = TokenModel(**_shape(cell))
+        if _relative(cell):  # attention that no Design describes
+            for block in model.body.blocks:
+                block.mixer = xl_attention(cell.dim, cell.heads, cell.dropout)
+        return model
 
     def sources(self, cell: LanguageCell, data: Data) -> Sources:
         return corpus(data, cell.characters).sources

@@ -12,7 +12,10 @@ from anyseq.nn.feedforward import FeedForward
 from anyseq.nn.graph import GraphOutput, GraphTransformer, shortest_paths
 from anyseq.nn.input_position import input_position
 from anyseq.nn.layers import AttentionLayers, FeedForwardLayers, Layers, StackShape
+from anyseq.nn.linear_attention import LinearAttentionMixer
 from anyseq.nn.mixers import AverageMixer, BilinearProjection, Mixer, SeparableConv
+from anyseq.nn.of_layer import made_of
+from anyseq.nn.recurrence import GatedRecurrence
 from anyseq.nn.sinks import BesideSink
 from anyseq.nn.stack import Stack
 from anyseq.nn.transformer import Transformer
@@ -28,10 +31,12 @@ __all__ = [
     "Cache",
     "FeedForward",
     "FeedForwardLayers",
+    "GatedRecurrence",
     "GraphOutput",
     "GraphTransformer",
     "LayerCache",
     "Layers",
+    "LinearAttentionMixer",
     "Mixer",
     "SeparableConv",
     "Stack",
@@ -41,5 +46,6 @@ __all__ = [
     "input_position",
     "inside_attention",
     "keeps_its_past",
+    "made_of",
     "shortest_paths",
 ]

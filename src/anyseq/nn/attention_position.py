@@ -74,30 +74,6 @@ class Gain(nn.Module):
         return Toeplitz(self.table)
 
 
-class SharedBias(nn.Module):
-    """B of all layers: what one learned table, of RelativeBias or T5Bias, adds to the scores."""
-
-    def __init__(
-        self,
-        position: Position,
-        heads: int,
-        tokens: int,
-        *,
-        dtype: torch.dtype | None = None,
-        device: torch.device | str | None = None,
-    ) -> None:
-        super().__init__()
-        self.position = attention_position(
-            position, heads=heads, head_dim=1, tokens=tokens, dtype=dtype, device=device
-        )
-
-    def forward(self, x: torch.Tensor, first: int) -> Toeplitz:
-        """B for the queries of x (batch, n, dim) and all keys up to them."""
-        table = self.position.bias(x[:, None], 1.0, first + x.shape[1], first)
-        assert isinstance(table, Toeplitz)
-        return table
-
-
 class _Rotary(AttentionPosition):
     def __init__(self, position: Rotary, head_dim: int) -> None:
         super().__init__()
@@ -205,20 +181,6 @@ def inside_attention(position: Position) -> tuple[Position, bool]:
         case _ if Place.INPUT in position.acts_in:
             return NoPosition(), False
     return position, False
-
-
-def without_learned_bias(position: Position) -> tuple[Position, Position]:
-    """What is left of a position without the biases of offsets that it learns, and these."""
-    match position:
-        case URPE():
-            rest, bias = without_learned_bias(position.base)
-            return replace(position, base=rest), bias
-        case RelativeBias() | T5Bias():
-            return NoPosition(), position
-    raise InvalidArgument(
-        f"shared_bias=True, but {position!r} learns no biases of offsets; expected RelativeBias() "
-        "or T5Bias(), or URPE around one of them"
-    )
 
 
 def attention_position(

@@ -13,12 +13,20 @@ from anyseq.nn.attention import check_dropout
 from anyseq.nn.feedforward import FeedForward
 from anyseq.nn.mixers import Mixer
 
+BlockNorm = Literal["pre", "post", "sandwich", "none"]
+NORMS = ("pre", "post", "sandwich", "none")
+
 
 class Block(nn.Module):
     """x + mixer(x), then x + feedforward(x); a half that is None adds nothing.
 
-    norm="pre" puts a layer norm before each half, as in trained models; "none" is the papers'
-    block. `dropout` acts on what each half adds. The same class serves training and construction.
+    norm: the layer norms N around each half h.
+        "none": x + h(x), the papers' block.
+        "pre": x + h(N(x)), as in most trained models.
+        "post": N(x + h(x)), as in the first Transformer and in BERT.
+        "sandwich": x + N'(h(N(x))), as in Gemma 2.
+
+    `dropout` acts on what each half adds. The same class serves training and construction.
     """
 
     def __init__(
@@ -26,18 +34,20 @@ class Block(nn.Module):
         mixer: Mixer | None = None,
         feedforward: FeedForward | None = None,
         *,
-        norm: Literal["pre", "none"] = "none",
+        norm: BlockNorm = "none",
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        one_of("norm", norm, ("pre", "none"))
+        one_of("norm", norm, NORMS)
         if mixer is not None and feedforward is not None and mixer.dim != feedforward.dim:
             raise InvalidArgument(
                 f"mixer has dim {mixer.dim}, feedforward has {feedforward.dim}; expected equal ones"
             )
-        self.mixer, self.feedforward = mixer, feedforward
-        self.mixer_norm = _norm(norm, mixer)
-        self.feedforward_norm = _norm(norm, feedforward)
+        self.mixer, self.feedforward, self.norm = mixer, feedforward, norm
+        self.mixer_norm = _norm(norm != "none", mixer)
+        self.feedforward_norm = _norm(norm != "none", feedforward)
+        self.mixer_out_norm = _norm(norm == "sandwich", mixer)
+        self.feedforward_out_norm = _norm(norm == "sandwich", feedforward)
         self.dropout = nn.Dropout(check_dropout(dropout))
 
     def forward(self, x: torch.Tensor, **told: Any) -> torch.Tensor:
@@ -47,17 +57,22 @@ class Block(nn.Module):
         and gain.
         """
         mixer, feedforward, dropout = self.mixer, self.feedforward, self.dropout
+        post = self.norm == "post"
         if mixer is not None:
-            y = mixer(self.mixer_norm(x), **told)
+            y = mixer(x if post else self.mixer_norm(x), **told)
+            y = self.mixer_out_norm(y)
             x = x + (dropout(y) if dropout.p else y)
+            x = self.mixer_norm(x) if post else x
         if feedforward is not None:
-            y = feedforward(self.feedforward_norm(x))
+            y = feedforward(x if post else self.feedforward_norm(x))
+            y = self.feedforward_out_norm(y)
             x = x + (dropout(y) if dropout.p else y)
+            x = self.feedforward_norm(x) if post else x
         return x
 
 
-def _norm(norm: str, half: Mixer | FeedForward | None) -> nn.Module:
-    if norm == "none" or half is None:
+def _norm(wanted: bool, half: Mixer | FeedForward | None) -> nn.Module:
+    if not wanted or half is None:
         return nn.Identity()
     like = next(half.parameters())
     return nn.LayerNorm(half.dim, dtype=like.dtype, device=like.device)

@@ -54,6 +54,12 @@ class LayerCache:
         self.length = stop
         return tuple(memory[..., :stop, :] for memory in self._memory)
 
+    def last(self) -> tuple[torch.Tensor, ...] | None:
+        """The tensors of the last token, (..., 1, features) each; None before the first."""
+        if self._memory is None:
+            return None
+        return tuple(part[..., self.length - 1 : self.length, :] for part in self._memory)
+
 
 class Cache:
     """One LayerCache for each of `depth` layers."""

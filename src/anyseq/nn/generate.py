@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
@@ -13,7 +13,7 @@ from anyseq.base import at_least_one, non_negative
 from anyseq.errors import InvalidArgument
 from anyseq.nn.attention import Attention
 from anyseq.nn.cache import Cache, keeps_its_past
-from anyseq.patterns import FromMask, Pattern
+from anyseq.patterns import FromMask, Pattern, PatternLike
 
 if TYPE_CHECKING:
     from anyseq.nn.transformer import Transformer
@@ -93,11 +93,18 @@ def _check(
 
 
 def _check_cache(model: Transformer) -> None:
-    patterns = [block.mixer.pattern for block in model.blocks if isinstance(block.mixer, Attention)]
-    for given in patterns:
+    for block in model.blocks:
+        given = _pattern(block.mixer)
         pattern = given if isinstance(given, Pattern | None) else FromMask(given)
         if pattern is not None and not keeps_its_past(pattern):
             raise InvalidArgument(
                 f"cache=True: rows of pattern {pattern!r} may change as the sequence grows, so old "
                 "keys and values cannot be kept; give cache=False"
             )
+
+
+def _pattern(mixer: Any) -> PatternLike:
+    """What the mixer of a block sees by; None if by no pattern."""
+    if isinstance(mixer, Attention):
+        return mixer.pattern
+    return mixer.sight.pattern if hasattr(mixer, "sight") else None

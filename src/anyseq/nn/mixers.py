@@ -15,6 +15,8 @@ from torch.nn.functional import conv1d, pad
 from anyseq.base import at_least_one
 from anyseq.errors import InvalidArgument
 from anyseq.nn.cache import LayerCache
+from anyseq.nn.sight import Sight
+from anyseq.patterns import PatternLike
 
 
 class Mixer(Protocol):
@@ -35,9 +37,11 @@ class Mixer(Protocol):
 
 
 class BilinearProjection(nn.Module):
-    """W_P X W_O, with W_P (tokens, tokens) learned; `causal` keeps its lower triangle only.
+    """W_P X W_O, with W_P (tokens, tokens) learned where token i sees token j, and 0 elsewhere.
 
     n tokens use the first n rows and columns.
+
+    pattern: which tokens a token sees; all, unless given. causal: none after itself.
     """
 
     def __init__(
@@ -45,6 +49,7 @@ class BilinearProjection(nn.Module):
         dim: int,
         tokens: int,
         *,
+        pattern: PatternLike = None,
         causal: bool = False,
         dtype: torch.dtype | None = None,
         device: torch.device | str | None = None,
@@ -52,6 +57,7 @@ class BilinearProjection(nn.Module):
         super().__init__()
         self.dim, self.tokens, self.causal = at_least_one("dim", dim), tokens, causal
         at_least_one("tokens", tokens)
+        self.sight = Sight.without_heads(type(self).__name__, pattern, causal)
         self.token_weight = nn.Parameter(torch.empty(tokens, tokens, dtype=dtype, device=device))
         nn.init.normal_(self.token_weight, std=tokens**-0.5)  # keeps the size of random inputs
         self.o_proj = nn.Linear(dim, dim, bias=False, dtype=dtype, device=device)
@@ -64,12 +70,16 @@ class BilinearProjection(nn.Module):
         cache: LayerCache | None = None,
     ) -> torch.Tensor:
         """(batch, tokens, dim) -> (batch, tokens, dim)."""
-        first, seen = _remembered(_without_padding(x, key_mask, cache), cache)
+        first, seen = _remembered(without_padding(x, key_mask, cache), cache)
         n = seen.shape[1]
         if n > self.tokens:
             raise InvalidArgument(f"x has {n} tokens, W_P was made for {self.tokens}")
-        weight = self.token_weight.tril() if self.causal else self.token_weight
-        out: torch.Tensor = self.o_proj(weight[first:n, :n] @ seen)
+        weight = self.token_weight[first:n, :n]
+        if self.sight.span == "past":
+            weight = weight.tril(first)
+        elif self.sight.span is None:
+            weight = weight * self.sight.mask(first, n, x.device)[0, 0]
+        out: torch.Tensor = self.o_proj(weight @ seen)
         return out
 
 
@@ -104,7 +114,7 @@ class SeparableConv(nn.Module):
         cache: LayerCache | None = None,
     ) -> torch.Tensor:
         """(batch, tokens, dim) -> (batch, tokens, dim)."""
-        first, seen = _remembered(_without_padding(x, key_mask, cache), cache)
+        first, seen = _remembered(without_padding(x, key_mask, cache), cache)
         left = self.width - 1 if self.causal else (self.width - 1) // 2
         padded = pad(seen.transpose(1, 2), (left, self.width - 1 - left))
         mixed = conv1d(padded[..., first:], self.token_weight[:, None], groups=self.dim)
@@ -113,19 +123,27 @@ class SeparableConv(nn.Module):
 
 
 class AverageMixer(nn.Module):
-    """The mean of all tokens, or with `causal` of those up to the own, then W_V W_O: attention
-    whose weights are all equal."""
+    """The mean of the tokens that a token sees, then W_V W_O: attention whose weights are all
+    equal. A token that sees none gets 0.
+
+    Sums are running ones where it sees all tokens or all before; otherwise the (tokens, tokens)
+    mask is made.
+
+    pattern: which tokens a token sees; all, unless given. causal: none after itself.
+    """
 
     def __init__(
         self,
         dim: int,
         *,
+        pattern: PatternLike = None,
         causal: bool = False,
         dtype: torch.dtype | None = None,
         device: torch.device | str | None = None,
     ) -> None:
         super().__init__()
         self.dim, self.causal = at_least_one("dim", dim), causal
+        self.sight = Sight.without_heads(type(self).__name__, pattern, causal)
         self.v_proj = nn.Linear(dim, dim, bias=False, dtype=dtype, device=device)
         self.o_proj = nn.Linear(dim, dim, bias=False, dtype=dtype, device=device)
 
@@ -137,20 +155,27 @@ class AverageMixer(nn.Module):
         cache: LayerCache | None = None,
     ) -> torch.Tensor:
         """(batch, tokens, dim) -> (batch, tokens, dim)."""
-        first, seen = _remembered(_without_padding(x, key_mask, cache), cache)
+        first, seen = _remembered(without_padding(x, key_mask, cache), cache)
         real = seen.new_ones(seen.shape[:2]) if key_mask is None else key_mask.to(seen.dtype)
-        if self.causal:
-            total, count = seen.cumsum(1)[:, first:], real.cumsum(1)[:, first:]
-        else:
-            total, count = seen.sum(1, keepdim=True), real.sum(1, keepdim=True)
-        mean = total / count.clamp(min=1.0)[..., None]  # no token at all: 0
+        total, count = self._sum(seen, first), self._sum(real[..., None], first)
+        mean = total / count.clamp(min=1.0)  # no token at all: 0
         out: torch.Tensor = self.o_proj(self.v_proj(mean.expand_as(x)))
         return out
 
+    def _sum(self, seen: torch.Tensor, first: int) -> torch.Tensor:
+        """Over the tokens that each token from `first` on sees; (batch, 1, ...) if they all see
+        all."""
+        if self.sight.span == "all":
+            return seen.sum(1, keepdim=True)
+        if self.sight.span == "past":
+            return seen.cumsum(1)[:, first:]
+        return self.sight.mask(first, seen.shape[1], seen.device)[0, 0].to(seen.dtype) @ seen
 
-def _without_padding(
+
+def without_padding(
     x: torch.Tensor, key_mask: torch.Tensor | None, cache: LayerCache | None
 ) -> torch.Tensor:
+    """x with 0 in place of padding."""
     if key_mask is None:
         return x
     if cache is not None:

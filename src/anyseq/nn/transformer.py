@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal
+from typing import Any, cast
 
 import torch
 from torch import nn
@@ -13,39 +12,41 @@ from anyseq.base import at_least_one, one_of
 from anyseq.design import Design
 from anyseq.errors import InvalidArgument
 from anyseq.nn.attention import Attention
-from anyseq.nn.attention_position import (
-    Gain,
-    SharedBias,
-    inside_attention,
-    without_learned_bias,
-)
-from anyseq.nn.block import Block
+from anyseq.nn.attention_position import Gain
+from anyseq.nn.block import NORMS, Block, BlockNorm
 from anyseq.nn.cache import Cache
 from anyseq.nn.feedforward import FeedForward
 from anyseq.nn.generate import generate
 from anyseq.nn.input_position import INIT_STD, input_position
-from anyseq.nn.mixers import AverageMixer, BilinearProjection, Mixer, SeparableConv
-
-MIXERS = ("attention", "bilinear", "conv", "average")
+from anyseq.nn.mixers import Mixer
+from anyseq.nn.of_layer import MixerMaker
+from anyseq.nn.old_mixers import OldMixers, from_old_mixers
+from anyseq.nn.shared import SharedBias, insides
 
 
 class Transformer(nn.Module):
     """`depth` blocks of a design, for sequences of up to `design.tokens` tokens.
 
     Without `vocab` it maps (batch, tokens, dim) to (batch, tokens, dim). With `vocab` it maps ids
-    (batch, tokens) to logits (batch, tokens, vocab); the embedding is also the last weight (tied).
-    There is no norm after the last block but `design.final_norm`.
+    (batch, tokens) to logits (batch, tokens, vocab); the embedding is also the last weight (tied),
+    and so the head of a design that has one. Without `vocab` the head is a learned (dim, dim) map.
+    All outputs are given, whichever of them `design.readout` says count.
 
-    mixers: one name or module for each layer, or fewer that the layers cycle through: "attention",
-        "bilinear", "conv", "average", or a module such as SeparableConv(dim, 15), which is used
-        as it is. Layer i uses pattern i mod p of the design's cycle if it is "attention"; the
-        others know no pattern and no position but that of the input.
-    norm: "pre" is a layer norm before each half of a block, "none" the papers' block.
+    Block i is made of layer i mod p of the design's p layers: its pattern, what its position does
+    inside attention, its map, sinks, mixer and feed-forward half. There is no norm after the last
+    block but `design.final_norm`.
+
+    norm: the layer norms of blocks, "pre", "post", "sandwich" or "none", the papers' block (see
+        `Block`); the design's `block_norm` unless given, or "pre" if that says nothing.
     hidden: the size of the hidden layer, 4 dim unless given.
-    causal: token i sees tokens 0, ..., i at most, whatever the patterns.
-    shared_bias: all layers learn one table of biases, as T5's do and those of URPE's published
-        experiments, instead of one each; for RelativeBias and T5Bias, under URPE or not.
+    heads, head_dim: of attention and of linear attention; kv_heads and backend: of attention.
+    causal: token i sees tokens 0, ..., i at most, whatever the patterns; a convolution ends at the
+        token.
+    shared_bias: all layers that learn biases of offsets share one table of them, as T5's do and
+        those of URPE's published experiments, instead of one each; for RelativeBias and T5Bias,
+        under URPE or not.
     dropout: on attention weights and on what each half of a block adds.
+    mixers: deprecated; the layers of the design say it.
     """
 
     def __init__(
@@ -55,8 +56,8 @@ class Transformer(nn.Module):
         depth: int,
         heads: int = 1,
         *,
-        mixers: Sequence[str | Mixer] | str | None = None,
-        norm: Literal["pre", "none"] = "pre",
+        mixers: OldMixers | None = None,
+        norm: BlockNorm | None = None,
         vocab: int | None = None,
         hidden: int | None = None,
         head_dim: int | None = None,
@@ -74,6 +75,14 @@ class Transformer(nn.Module):
             raise InvalidArgument(
                 f"depth={depth}, but the design has depth={design.depth}; expected equal ones"
             )
+        if design.domain == "ids" and vocab is None:
+            raise InvalidArgument(
+                "vocab=None, but the design has domain='ids'; expected the number of ids"
+            )
+        norm = _agreed(norm, design)
+        given: list[Mixer | None] = [None] * depth
+        if mixers is not None:
+            design, given = from_old_mixers(design, mixers, depth=depth, dim=dim, causal=causal)
         self.design, self.dim, self.causal, self.vocab = design, dim, causal, vocab
         positions = design.size
         hidden = 4 * dim if hidden is None else at_least_one("hidden", hidden)
@@ -84,55 +93,36 @@ class Transformer(nn.Module):
 
         self.embedding = None if vocab is None else learned(at_least_one("vocab", vocab), dim)
         self.bos = learned(dim) if design.bos else None
-        self.position = input_position(design.position, positions, dim, dtype=dtype, device=device)
+        self.position = input_position(
+            design.input_position, positions, dim, dtype=dtype, device=device
+        )
 
-        inside, shared_gain = inside_attention(design.position)
-        self.gain = Gain(heads, positions, dtype=dtype, device=device) if shared_gain else None
+        cycle = design.layer_cycle
+        layers = [cycle[layer % len(cycle)] for layer in range(depth)]
+        self._inside = insides([layer.position for layer in layers], shared_bias)
+        gained = any(inside.gain for inside in self._inside)
+        self.gain = Gain(heads, positions, dtype=dtype, device=device) if gained else None
+        biases = next((inside.bias for inside in self._inside if inside.bias is not None), None)
         self.bias = None
-        if shared_bias:
-            inside, base = without_learned_bias(inside)
-            self.bias = SharedBias(base, heads, positions, dtype=dtype, device=device)
+        if biases is not None:
+            self.bias = SharedBias(biases, heads, positions, dtype=dtype, device=device)
 
-        def mixer(layer: int, name: str | Mixer) -> Mixer:
-            if not isinstance(name, str):
-                return _check_given(name, dim, causal)
-            match one_of("mixers", name, MIXERS):
-                case "bilinear":
-                    return BilinearProjection(
-                        dim, positions, causal=causal, dtype=dtype, device=device
-                    )
-                case "conv":
-                    return SeparableConv(dim, causal=causal, dtype=dtype, device=device)
-                case "average":
-                    return AverageMixer(dim, causal=causal, dtype=dtype, device=device)
-            return Attention(
-                dim,
-                heads,
-                head_dim,
-                kv_heads=kv_heads,
-                pattern=design.cycle[layer % len(design.cycle)],
-                causal=causal,
-                prob_map=design.probability,
-                position=inside,
-                tokens=positions,
-                sinks=design.sinks,
-                dropout=dropout,
-                backend=backend,
-                dtype=dtype,
-                device=device,
-            )
-
+        mixer_of = MixerMaker(
+            dim, heads, head_dim, kv_heads, positions, causal, dropout, backend, dtype, device
+        )
         self.blocks = nn.ModuleList(
             Block(
-                mixer(layer, name),
-                FeedForward(dim, hidden, dtype=dtype, device=device)
-                if design.feedforward
-                else None,
+                mixer_of(layer, inside.own) if module is None else module,
+                FeedForward(dim, hidden, dtype=dtype, device=device) if layer.feedforward else None,
                 norm=norm,
                 dropout=dropout,
             )
-            for layer, name in enumerate(_cycled(mixers, depth))
+            for layer, inside, module in zip(layers, self._inside, given, strict=True)
         )
+        self.final_norm = _learned_norm(design.final_norm, dim, dtype, device)
+        self.head = None
+        if design.head and vocab is None:
+            self.head = nn.Linear(dim, dim, dtype=dtype, device=device)
 
     def forward(
         self,
@@ -158,17 +148,14 @@ class Transformer(nn.Module):
             x = self.position(x, first)
         gain = None if self.gain is None else self.gain()
         bias = None if self.bias is None else self.bias(x, first)
-        terms = {"gain": gain} if bias is None else {"bias": bias, "gain": gain}
-        for layer, block in enumerate(self.blocks):
-            told = terms if isinstance(block.mixer, Attention) else {}
+        for layer, (block, inside) in enumerate(zip(self.blocks, self._inside, strict=True)):
+            told: dict[str, Any] = {}
+            if isinstance(block.mixer, Attention):
+                told |= {"gain": gain} if inside.gain else {}
+                told |= {"bias": bias} if inside.bias is not None else {}
             remembered = None if cache is None else cache.layers[layer]
             x = block(x, key_mask=key_mask, cache=remembered, **told)
-        x = x[:, 1:] if begins else x
-        if self.design.final_norm == "layernorm":
-            x = layer_norm(x, (self.dim,))
-        elif self.design.final_norm == "rmsnorm":
-            x = rms_norm(x, (self.dim,))
-        return x if self.embedding is None else linear(x, self.embedding)
+        return self._read(x[:, 1:] if begins else x)
 
     def generate(
         self,
@@ -188,6 +175,18 @@ class Transformer(nn.Module):
         return generate(
             self, prompt, tokens, temperature=temperature, generator=generator, cache=cache
         )
+
+    def _read(self, x: torch.Tensor) -> torch.Tensor:
+        """The outputs, from what the last block gives."""
+        if self.design.final_norm == "layernorm":
+            x = layer_norm(x, (self.dim,))
+        elif self.design.final_norm == "rmsnorm":
+            x = rms_norm(x, (self.dim,))
+        elif self.final_norm is not None:
+            x = self.final_norm(x)
+        if self.embedding is not None:
+            return linear(x, self.embedding)
+        return x if self.head is None else self.head(x)
 
     def _features(self, x: torch.Tensor) -> torch.Tensor:
         """(batch, tokens, dim), from ids or checked."""
@@ -230,26 +229,23 @@ class Transformer(nn.Module):
             )
 
 
-def _cycled(mixers: Sequence[str | Mixer] | str | None, depth: int) -> list[str | Mixer]:
-    """One entry per layer."""
-    given = ["attention"] if mixers is None else [mixers] if isinstance(mixers, str) else [*mixers]
-    if not given or depth % len(given):
+def _agreed(norm: BlockNorm | None, design: Design) -> BlockNorm:
+    """The norms of the blocks, as both say it."""
+    said = design.block_norm
+    if norm is None:
+        return "pre" if said is None else cast(BlockNorm, said)
+    one_of("norm", norm, NORMS)
+    if said not in (None, norm):
         raise InvalidArgument(
-            f"mixers: {len(given)} for depth={depth}; expected one per layer, or a number that "
-            "divides depth"
+            f"norm={norm!r}, but the design has block_norm={said!r}; expected equal ones, or leave "
+            "norm out"
         )
-    return [given[layer % len(given)] for layer in range(depth)]
+    return norm
 
 
-def _check_given(mixer: Mixer, dim: int, causal: bool) -> Mixer:
-    if not isinstance(mixer, nn.Module) or not hasattr(mixer, "dim"):
-        names = ", ".join(repr(name) for name in MIXERS)
-        raise InvalidArgument(f"mixers: {mixer!r}; expected {names}, or a mixer module")
-    if mixer.dim != dim:
-        raise InvalidArgument(f"mixers: {type(mixer).__name__} has dim {mixer.dim}, expected {dim}")
-    if mixer.causal is not causal:
-        raise InvalidArgument(
-            f"mixers: {type(mixer).__name__} has causal={mixer.causal}, the Transformer has "
-            f"causal={causal}; expected equal ones"
-        )
-    return mixer
+def _learned_norm(
+    name: str | None, dim: int, dtype: torch.dtype | None, device: torch.device | str | None
+) -> nn.Module | None:
+    if name == "learned-layernorm":
+        return nn.LayerNorm(dim, dtype=dtype, device=device)
+    return nn.RMSNorm(dim, dtype=dtype, device=device) if name == "learned-rmsnorm" else None

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from anyseq.patterns import Pattern
-from anyseq.pictures.style import COLOURS, figure
+from anyseq.pictures.style import COLOURS, PALE, figure
 
 
 def pattern_figure(pattern: Pattern, tokens: int | None = None) -> Figure:
@@ -17,7 +17,7 @@ def pattern_figure(pattern: Pattern, tokens: int | None = None) -> Figure:
     only number that the pattern fits."""
     tokens = tokens or pattern.natural_length or 32
     made, (panel,) = figure(1)
-    colours = ListedColormap(["#f1f1f4", COLOURS[0]])
+    colours = ListedColormap([PALE, COLOURS[0]])
     panel.imshow(pattern.mask(tokens).numpy(), cmap=colours, vmin=0, vmax=1)
     for axis in (panel.xaxis, panel.yaxis):
         axis.set_major_locator(MaxNLocator(integer=True))

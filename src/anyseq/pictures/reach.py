@@ -11,9 +11,7 @@ from matplotlib.ticker import MaxNLocator
 
 from anyseq.base import layers_text
 from anyseq.graph import Reach
-from anyseq.pictures.style import INK, figure
-
-_NEVER = "#f1f1f4"
+from anyseq.pictures.style import INK, PALE, figure
 
 
 def reach_figure(reach: Reach) -> Figure:
@@ -38,7 +36,7 @@ def reach_figure(reach: Reach) -> Figure:
     bar.ax.yaxis.set_major_locator(MaxNLocator(nbins=8, integer=True))
     bar.ax.minorticks_off()
     if np.isnan(layers).any():
-        never = Patch(facecolor=_NEVER, edgecolor=INK, linewidth=0.5, label="never")
+        never = Patch(facecolor=PALE, edgecolor=INK, linewidth=0.5, label="never")
         made.legend(handles=[never], loc="outside lower right", fontsize=9, frameon=False)
     wanted = "all pairs" if reach.target == "all" else "all pairs j ≤ k"
     if reach.layers is None:
@@ -50,4 +48,4 @@ def reach_figure(reach: Reach) -> Figure:
 
 
 def _colours(most: int) -> Colormap:
-    return colormaps["viridis_r"].resampled(most + 1).with_extremes(bad=_NEVER)
+    return colormaps["viridis_r"].resampled(most + 1).with_extremes(bad=PALE)

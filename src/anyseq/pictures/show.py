@@ -10,10 +10,12 @@ from matplotlib.figure import Figure
 from anyseq.construct import Approximation
 from anyseq.construct.contextual import Contextual
 from anyseq.construct.explain import Explanation
+from anyseq.design import Design
 from anyseq.errors import InvalidArgument
 from anyseq.graph import Reach
 from anyseq.patterns import Pattern
 from anyseq.pictures.contextual import contextual_figure
+from anyseq.pictures.design import design_figure
 from anyseq.pictures.explain import explanation_figure
 from anyseq.pictures.pattern import pattern_figure
 from anyseq.pictures.reach import reach_figure
@@ -27,19 +29,21 @@ def show(thing: Any, *arguments: Any, **options: Any) -> Figure:
 
     Approximation: T along a line through its worst input, with the proved band, and the target if
         you pass it: show(result, f=f).
+    Design: who gets content from whom in each of its layers.
     Explanation: what each stage did to one input: show(result.explain(x)).
     Pattern: who looks at whom among n tokens: show(pattern, tokens=16).
     Verdict, or its Reach: how many layers each pair of tokens needs.
     """
     kind = type(thing).__name__
     raise InvalidArgument(
-        f"show: no picture of {kind}; expected an Approximation, an Explanation, a Pattern, a "
-        "Verdict or a Reach"
+        f"show: no picture of {kind}; expected an Approximation, a Design, an Explanation, a "
+        "Pattern, a Verdict or a Reach"
     )
 
 
 show.register(Approximation, slice_figure)
 show.register(Contextual, contextual_figure)
+show.register(Design, design_figure)
 show.register(Explanation, explanation_figure)
 show.register(Pattern, pattern_figure)
 show.register(Reach, reach_figure)

@@ -12,13 +12,16 @@ from anyseq.errors import FileProblem
 INK = "#1f2430"
 TARGET = "#1f2430"
 COLOURS = ("#2f6fdb", "#d9622b", "#2a9d6f", "#8c4fc4", "#b8922a", "#c23b6a")
+PALE = "#f1f1f4"
 BAND = 0.18  # opacity
 
 
-def figure(columns: int, *, width: float = 4.2, height: float = 3.6) -> tuple[Figure, list[Axes]]:
-    """A row of panels."""
-    made = Figure(figsize=(width * columns, height), layout="constrained")
-    axes = made.subplots(1, columns, squeeze=False)[0]
+def figure(
+    columns: int, *, rows: int = 1, width: float = 4.2, height: float = 3.6
+) -> tuple[Figure, list[Axes]]:
+    """Panels of that size, row by row."""
+    made = Figure(figsize=(width * columns, height * rows), layout="constrained")
+    axes = made.subplots(rows, columns, squeeze=False).flatten()
     for panel in axes:
         for side in ("top", "right"):
             panel.spines[side].set_visible(False)

@@ -64,6 +64,11 @@ class Hardmax(ProbMap):
         return weights.masked_fill(top.isnan(), torch.nan)  # NaN is nobody's largest score
 
 
+def names_prob_map(word: str) -> bool:
+    """Whether a map has that name, such as "softmax" or "topk"."""
+    return word in _KINDS
+
+
 def prob_map_text(prob_map: ProbMap) -> str:
     """The name that `resolve_prob_map` reads, such as "softmax" or "topk(8)"."""
     values = ", ".join(str(getattr(prob_map, field.name)) for field in fields(prob_map))

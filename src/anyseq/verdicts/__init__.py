@@ -2,6 +2,7 @@
 
 from anyseq.verdicts.certificate import Certificate
 from anyseq.verdicts.check import NoLength, check
+from anyseq.verdicts.describe import describe, describe_around
 from anyseq.verdicts.verdict import NORMS, SECONDS, TARGETS, Finding, Fix, Verdict
 from anyseq.verdicts.witness import Witness
 
@@ -16,4 +17,6 @@ __all__ = [
     "Verdict",
     "Witness",
     "check",
+    "describe",
+    "describe_around",
 ]

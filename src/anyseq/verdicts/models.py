@@ -11,8 +11,7 @@ import torch
 from anyseq.base import at_least_one
 from anyseq.design import USUAL_TOKENS, Design
 from anyseq.errors import InvalidArgument, UnsupportedModel
-from anyseq.nn import Attention, Transformer
-from anyseq.patterns import Causal
+from anyseq.nn import Transformer, made_of
 from anyseq.verdicts import seen
 from anyseq.verdicts.function import Function
 from anyseq.verdicts.probes import Probe, probe
@@ -107,11 +106,15 @@ def _of_transformer(module: Transformer, tokens: int | None) -> _Subject:
     lengths = {pattern.natural_length for pattern in design.cycle} - {None}
     if length > design.tokens or lengths - {length + design.bos}:
         raise InvalidArgument(f"tokens={length}: the Transformer's design has {design.tokens}")
-    if not all(isinstance(block.mixer, Attention) for block in module.blocks):
-        return _undescribed(module, length, "not all of its layers are attention")
     layers = design.layer_cycle
+    for number, block in enumerate(module.blocks):
+        if not made_of(block.mixer, layers[number % len(layers)]):
+            kind = type(block.mixer).__name__
+            return _undescribed(
+                module, length, f"blocks[{number}] is {kind}, not what its design says"
+            )
     if module.causal:
-        layers = tuple(replace(one, pattern=one.sees & Causal()) for one in layers)
+        layers = tuple(layer.of_the_past() for layer in layers)
     design = replace(design.with_layers(layers), tokens=length, depth=len(module.blocks))
     if module.vocab is not None:  # the tied linear layer comes after the norm
         design = replace(design, final_norm=None)

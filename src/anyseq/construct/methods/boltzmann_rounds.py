@@ -226,7 +226,7 @@ class RoundsRecipe(RefinedGrid, ByWindows):
             positions="position" in self._vectors(room.width),
             constant=True,
             bos=design.bos,
-            sinks=design.sinks,
+            sinks=bool(design.sinks),
             gains=0 if self.gain is None else self.gain.shape[1],
             inside=tuple(self.heads.tables.items()),
         )

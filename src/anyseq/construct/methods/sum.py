@@ -206,7 +206,7 @@ class SumRecipe(Grid, ByWindows):
             feedforward_layers=layers,
             positions=False,
             bos=ask.design.bos,
-            sinks=ask.design.sinks,
+            sinks=bool(ask.design.sinks),
             inside=tuple(self.heads.tables.items()),
         )
 
