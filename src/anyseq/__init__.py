@@ -67,6 +67,7 @@ if TYPE_CHECKING:
         load,
         plan,
     )
+    from anyseq.models import Fact, Reading, read
     from anyseq.pictures import show
     from anyseq.verdicts import Certificate, Finding, Fix, Verdict, Witness, check
 
@@ -90,6 +91,7 @@ __all__ = [
     "Documents",
     "Entmax15",
     "ErrorReport",
+    "Fact",
     "Finding",
     "Fix",
     "Fixed",
@@ -109,6 +111,7 @@ __all__ = [
     "Position",
     "ProbMap",
     "Random",
+    "Reading",
     "Recurrence",
     "RelativeBias",
     "Rotary",
@@ -136,6 +139,7 @@ __all__ = [
     "nn",
     "patterns",
     "plan",
+    "read",
     "show",
 ]
 
@@ -151,6 +155,7 @@ _LATER = {
     for module, names in {
         "anyseq.construct": "Approximation ErrorReport FUNCTIONS Local Plan Term approximate load "
         "plan",
+        "anyseq.models": "Fact Reading read",
         "anyseq.pictures": "show",
         "anyseq.verdicts": "Certificate Finding Fix Verdict Witness check",
     }.items()

@@ -1,6 +1,9 @@
-"""Hugging Face: put a pattern and a URPE gain on a loaded model; read a config as a Design."""
+"""Hugging Face: put a pattern and a URPE gain on a loaded model, and take it off."""
 
+from importlib import import_module
 from importlib.util import find_spec
+from typing import Any
+from warnings import warn
 
 from anyseq.errors import MissingExtra
 
@@ -9,6 +12,15 @@ if find_spec("transformers") is None:
 
 from anyseq.hf.attach import load, restore, use
 from anyseq.hf.attend import NAME
-from anyseq.hf.read import Reading, read_config
 
-__all__ = ["Reading", "load", "read_config", "restore", "use"]
+__all__ = ["NAME", "load", "restore", "use"]
+
+_MOVED = {"Reading": "Reading", "read_config": "read"}
+
+
+def __getattr__(name: str) -> Any:
+    """Names that moved to `anyseq`, for one release more."""
+    if name not in _MOVED:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    warn(f"anyseq.hf.{name} is anyseq.{_MOVED[name]} now", DeprecationWarning, stacklevel=2)
+    return getattr(import_module("anyseq.models"), _MOVED[name])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -45,8 +46,6 @@ def as_design(stack: SeenStack, declared: Declared, tokens: int) -> Described:
     position = _input_position(stack)
     if position is None:
         unknown.append("some positions get the same vector at the input, others do not")
-    if stack.borrowed:
-        unknown.append(f"{stack.borrowed} layers attend to keys and values of earlier layers")
     facts = tuple(facts_of(stack, layers, declared, position))
     if unknown or position is None:
         return Described(None, facts, tuple(unknown))
@@ -61,8 +60,20 @@ def as_design(stack: SeenStack, declared: Declared, tokens: int) -> Described:
         domain="ids" if declared.ids else "cube",
         depth=len(layers),
     )
-    crossing = [f"{stack.crossing} layers also attend to what the encoder read"]
-    return Described(design, facts, tuple(crossing if stack.crossing else ()))
+    return Described(design, facts, tuple(_left_out(stack)))
+
+
+def _left_out(stack: SeenStack) -> Iterator[str]:
+    """What the Design does not say. A network of it can do the same, with more features: keep what
+    a layer read for a later one. The other way round nothing is said."""
+    if stack.crossing:
+        yield f"{stack.crossing} layers also attend to what the encoder read"
+    borrowed = sum(seen.borrows for seen in stack.layers)
+    if borrowed:
+        yield f"{borrowed} layers attend to keys and values of earlier layers"
+    beside = sum(seen.beside for seen in stack.layers)
+    if beside:
+        yield f"{beside} layers run beside the one before, on the same input, not after it"
 
 
 class _NoLayer(Exception):
@@ -70,8 +81,6 @@ class _NoLayer(Exception):
 
 
 def _layer(seen: SeenLayer, number: int, declared: Declared) -> Layer:
-    if seen.beside:
-        raise _NoLayer("it runs beside the one before, on the same input")
     if seen.pattern is None:
         raise _NoLayer("who sees whom is none of the patterns that are known here")
     if seen.mixer is None:
@@ -88,6 +97,8 @@ def _layer(seen: SeenLayer, number: int, declared: Declared) -> Layer:
 
 def _position(seen: SeenLayer, number: int, declared: Declared) -> Position:
     told = seen.told
+    if not (told.sums_to_one or told.sinks):
+        raise _NoLayer("what it gives for identical tokens depends on their positions")
     if told.kind == "none":
         return NoPosition()
     if told.kind == "linear":

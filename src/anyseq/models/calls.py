@@ -1,4 +1,4 @@
-"""What a model does when it is run: its modules' calls as a tree, and the scores of its attention."""
+"""What a model does when it is run: the calls of its modules as a tree, and their scores."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch.nn.modules.conv import _ConvNd
 from torch.nn.functional import scaled_dot_product_attention, softmax
+from torch.nn.modules.conv import _ConvNd
 from torch.overrides import TorchFunctionMode
 
 _MEMORIES = {"cache", "past_key_values", "past_key_value", "layer_past"}
@@ -22,7 +22,6 @@ class Call:
 
     x, out: (batch, tokens, features) what came in and went out, as part of one graph of autograd;
         None if it was something else. handed_on: what the caller got, equal to out.
-    place: the key of x among the keyword arguments, or its index among the others.
     scores: what was put through softmax, masked, one for each such operation within.
     """
 
@@ -30,7 +29,6 @@ class Call:
     module: torch.nn.Module
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
-    place: int | str | None = None
     x: torch.Tensor | None = None
     out: torch.Tensor | None = None
     handed_on: torch.Tensor | None = None
@@ -52,13 +50,9 @@ class Call:
 
     def again(self, x: torch.Tensor) -> Any:
         """The same call with another x, and nothing remembered from calls before."""
-        args, kwargs = list(self.args), self.kwargs | dict.fromkeys(_MEMORIES & self.kwargs.keys())
-        if isinstance(self.place, int):
-            args[self.place] = x
-        else:
-            assert self.place is not None
-            kwargs[self.place] = x
-        return self.module(*args, **kwargs)
+        args = [x if value is self.x else value for value in self.args]
+        kwargs = {key: x if value is self.x else value for key, value in self.kwargs.items()}
+        return self.module(*args, **kwargs | dict.fromkeys(_MEMORIES & kwargs.keys()))
 
     def walk(self) -> Iterator[Call]:
         """The call and all within it."""
@@ -84,13 +78,13 @@ def watched(model: torch.nn.Module, root: Call) -> Iterator[None]:
     def enter(module: torch.nn.Module, args: Any, kwargs: Any) -> None:
         call = Call(names[module], module, args, kwargs)
         if not isinstance(module, _ConvNd):  # whose second axis is that of features
-            call.place, call.x = _sequence_in(args, kwargs)
+            call.x = _sequence_in(args, kwargs)
         stack[-1].parts.append(call)
         stack.append(call)
 
     def leave(module: torch.nn.Module, args: Any, kwargs: Any, out: Any) -> Any:
         call = stack.pop()
-        call.out = call.handed_on = _first_sequence(out)
+        call.out = call.handed_on = first_sequence(out)
         if call.out is not None and out is call.out:
             # a caller may add to it in place, which would make it depend on more
             call.handed_on = out = out.clone()
@@ -151,15 +145,13 @@ def _scores_of(
     return scores
 
 
-def _sequence_in(args: Any, kwargs: Any) -> tuple[int | str | None, torch.Tensor | None]:
-    """Where the sequence is that the module maps: the first one, or that of its usual name."""
-    for place, value in (*kwargs.items(), *enumerate(args)):
-        if place in ("hidden_states", 0) and is_sequence(value):
-            return place, value
-    for place, value in (*enumerate(args), *kwargs.items()):
-        if is_sequence(value) and value.requires_grad:
-            return place, value
-    return None, None
+def _sequence_in(args: Any, kwargs: Any) -> torch.Tensor | None:
+    """The sequence that the module maps: the first one, or that of its usual name."""
+    values = (kwargs.get("hidden_states"), *args[:1], *args[1:], *kwargs.values())
+    sequences = [value for value in values if is_sequence(value)]
+    first = [value for value in values[:2] if is_sequence(value)]
+    learned = [value for value in sequences if value.requires_grad]
+    return next(iter((*first, *learned)), None)
 
 
 def is_sequence(value: Any) -> bool:
@@ -167,7 +159,8 @@ def is_sequence(value: Any) -> bool:
     return isinstance(value, torch.Tensor) and value.ndim == 3 and value.is_floating_point()
 
 
-def _first_sequence(out: Any) -> torch.Tensor | None:
+def first_sequence(out: Any) -> torch.Tensor | None:
+    """The sequence that a module gives, of what else it may give beside it."""
     if isinstance(out, dict):
         out = tuple(out.values())
     if isinstance(out, tuple | list):
@@ -175,9 +168,9 @@ def _first_sequence(out: Any) -> torch.Tensor | None:
     return out if is_sequence(out) else None
 
 
-def scores_within(call: Call, x: torch.Tensor) -> list[torch.Tensor]:
-    """The scores of the same call with another x."""
+def scores_within(call: Call, x: torch.Tensor) -> tuple[list[torch.Tensor], torch.Tensor | None]:
+    """The scores of the same call with another x, and what it gives."""
     root = Call("", call.module, (), {})
     with torch.no_grad(), _Scores([root]):
-        call.again(x)
-    return root.scores
+        out = call.again(x)
+    return root.scores, first_sequence(out)

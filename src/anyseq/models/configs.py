@@ -1,4 +1,4 @@
-"""Hugging Face configs: loaded without running code of theirs, and the part that attends to text."""
+"""Hugging Face configs: loaded without running code of theirs; the part that is about text."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from anyseq.errors import FileProblem, InvalidArgument, UnsupportedModel
 from anyseq.hf import NAME
 from anyseq.models.one_line import in_one_line
 
-_MOST_LAYERS = 10_000
+_MOST_LAYERS = 512
 _LAYERS = ("num_hidden_layers", "num_layers", "n_layer", "encoder_layers", "decoder_layers")
 
 
@@ -55,6 +55,11 @@ def text_part(config: PreTrainedConfig) -> PreTrainedConfig:
         raise UnsupportedModel(
             f"{type(config).__name__} with a text config of type {type(text).__name__}; expected "
             "one that describes a model"
+        )
+    if getattr(text, "is_causal", True) is False:
+        raise UnsupportedModel(
+            f"{type(text).__name__} with is_causal=False: which attention follows it depends on "
+            "the implementation; read the model, not its config"
         )
     return text
 

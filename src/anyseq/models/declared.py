@@ -76,7 +76,9 @@ def limits(config: Any, tokens: int) -> Iterator[str]:
         kept = getattr(config, name, None)
         if isinstance(kept, int) and tokens > kept:
             yield f"of more than {kept:,} keys, {kept:,} are chosen by their content ({name})"
-    blocks, size = (getattr(config, name, None) for name in ("index_topk_blocks", "index_block_size"))
+    blocks, size = (
+        getattr(config, name, None) for name in ("index_topk_blocks", "index_block_size")
+    )
     if isinstance(blocks, int) and isinstance(size, int) and tokens > blocks * size:
         yield f"blocks of keys are chosen by their content ({name}: {blocks:,} of {size:,})"
     capacity = getattr(config, "expert_capacity", None)

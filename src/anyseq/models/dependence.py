@@ -26,11 +26,13 @@ class Step:
 
     sees: (tokens, tokens) bool, [k, j] if output k depends on token j. None: on token k only.
     within: the calls around it, the outermost first.
+    borrows: whether it attends to keys that were made before, so that x alone moves nothing.
     """
 
     call: Call
     sees: Array | None
     within: tuple[Call, ...]
+    borrows: bool = False
 
 
 def dependence(x: torch.Tensor, out: torch.Tensor, rows: int) -> Array:
@@ -73,7 +75,8 @@ def steps(call: Call, rows: int, within: tuple[Call, ...] = ()) -> list[Step]:
     inner = (*within, call)
     if not call.is_sequence or rows not in call.shape[:2]:
         return [one for part in call.parts for one in steps(part, rows, inner)]
-    assert call.x is not None and call.out is not None
+    assert call.x is not None
+    assert call.out is not None
     sees = dependence(call.x, call.out, rows)
     if not mixes(sees):
         return [Step(call, None, within)]

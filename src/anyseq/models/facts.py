@@ -1,4 +1,4 @@
-"""What is known of a stack of layers, in words, and whether its config says it or a look showed it."""
+"""What is known of a stack of layers, in words; whether it is declared, or was only seen."""
 
 from __future__ import annotations
 
@@ -158,8 +158,7 @@ def _blocks(stack: SeenStack, sure: Source) -> Iterator[Fact]:
         yield Fact(f"{name} after the last block", sure)
     bare = tuple(one for one, seen in enumerate(stack.layers, 1) if not seen.feedforward)
     if bare:
-        which = _which(bare, len(stack.layers))
-        yield Fact(f"{which}no feed-forward layer", sure, bare)
+        yield Fact(f"{_which(bare, len(stack.layers))}no feed-forward layer", sure, bare)
     if stack.tied:
         yield Fact("some layers share their weights", sure)
 

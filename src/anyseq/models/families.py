@@ -11,15 +11,16 @@ from anyseq.models.masks import Recognised
 from anyseq.models.scores import Told
 from anyseq.patterns import Coarse, Full, Global, Pattern, Window
 
-CHECKED = frozenset(
+_CHECKED = (
     "llama mistral mixtral gemma gemma2 gemma3_text gemma4_text qwen2 qwen3 qwen3_next "
     "qwen3_5_text llama4_text smollm3 cohere2 exaone4 granite_swa olmo2 olmo3 phi3 gpt_neox gptj "
     "opt falcon bloom mpt gpt2 gpt_oss deepseek_v3 starcoder2 stablelm ministral modernbert "
     "modernbert-decoder eurobert bert roberta xlm-roberta distilbert albert electra deberta-v2 "
     "roformer xlnet longformer big_bird led t5 umt5 bart mbart marian whisper vit dinov2 swin "
     "clip_text_model esm mamba mamba2 jamba zamba2 recurrent_gemma lfm2 falcon_h1 nemotron_h "
-    "kimi_linear diffllama".split()
+    "kimi_linear diffllama"
 )
+CHECKED = frozenset(_CHECKED.split())
 """Types whose reading was compared, layer by layer, with what a person wrote down from their source
 (tests/models/expected.py)."""
 

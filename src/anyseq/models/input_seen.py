@@ -1,4 +1,4 @@
-"""What is added to a model's input that tells tokens where they are, by running it on equal ones."""
+"""What a model adds to its input to tell tokens where they are, by running it on equal ones."""
 
 from __future__ import annotations
 

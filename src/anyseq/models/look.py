@@ -4,7 +4,7 @@ else a block has."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ import torch
 
 from anyseq.design import ATTENTION, Convolution, Mixer, Recurrence
 from anyseq.models.blocks import final_norm, holds_feedforward, norm_place
+from anyseq.models.borrowing import with_borrowing
 from anyseq.models.calls import Call, record
 from anyseq.models.dependence import Step, follows, steps
 from anyseq.models.input_seen import InputSeen, input_seen
@@ -29,7 +30,8 @@ class SeenLayer:
     mixer: "attention", what is in its place, or None if that is not known.
     told: what attention knows of where tokens are. rotary: whether its module turns vectors.
     norms: the place of the block's norms. beside: whether it runs side by side with the layer
-        before, on the same input.
+        before, on the same input. borrows: whether it attends to keys of earlier layers only; then
+        what it is told is what an earlier layer with the same pattern is told.
     """
 
     module: tuple[str, str]
@@ -38,7 +40,8 @@ class SeenLayer:
     told: Told
     feedforward: bool
     norms: str | None
-    beside: bool
+    beside: bool = False
+    borrows: bool = False
 
 
 @dataclass(frozen=True)
@@ -46,8 +49,8 @@ class SeenStack:
     """The layers that follow each other on one sequence. tokens: how many they were run on.
 
     part: "encoder" or "decoder" of a model that has both, otherwise "".
-    tied: modules that are called more than once. borrowed: layers whose attention looks at keys of
-        earlier layers only. crossing: layers that attend to another sequence.
+    tied: whether modules are called more than once. crossing: calls of attention to another
+        sequence.
     """
 
     part: str
@@ -56,7 +59,6 @@ class SeenStack:
     input: InputSeen
     final_norm: str | None
     tied: bool
-    borrowed: int
     crossing: int
 
 
@@ -82,7 +84,7 @@ class Runs:
 def look(runs: Runs) -> tuple[SeenStack, ...]:
     """What is seen of a model's stacks of layers."""
     root = record(runs.model, runs.different)
-    found = steps(root, runs.rows)
+    found = with_borrowing(steps(root, runs.rows), root)
     same = record(runs.model, runs.equal)
     again = dict(zip(root.walk(), same.walk(), strict=False))
     stacks = []
@@ -108,12 +110,13 @@ def _stack(
     mixing = [step for step in chosen if step.sees is not None]
     outside = _outside(_around(part, root, runs), mixing)
     earlier = [None, *mixing[:-1]]
-    layers = [
-        _layer(step, before, after, runs)
-        for step, before, after in zip(mixing, earlier, outside, strict=True)
-    ]
+    layers: list[SeenLayer] = []
+    for step, before, after in zip(mixing, earlier, outside, strict=True):
+        layers.append(_layer(step, before, after, layers, runs))
     modules = [step.call.module for step in mixing]
-    shapes = [scores.shape[-2:] for calls in outside for call in calls for scores in call.scores[:1]]
+    shapes = [
+        scores.shape[-2:] for calls in outside for call in calls for scores in call.scores[:1]
+    ]
     first = mixing[0]
     tokens = len(_cropped(first, runs.lengths))
     return SeenStack(
@@ -123,7 +126,6 @@ def _stack(
         input_seen(runs.model, again[first.call], runs.rows, tokens),
         final_norm(chosen),
         tied=len(set(map(id, modules))) < len(modules),
-        borrowed=sum(queries == keys == first.call.shape[1] for queries, keys in shapes),
         crossing=sum(
             queries == first.call.shape[1] and keys in runs.lengths and keys != queries
             for queries, keys in shapes
@@ -154,20 +156,34 @@ def _outside(calls: Sequence[Call], mixing: Sequence[Step]) -> list[list[Call]]:
     return found
 
 
-def _layer(step: Step, earlier: Step | None, after: Sequence[Call], runs: Runs) -> SeenLayer:
+def _layer(
+    step: Step,
+    earlier: Step | None,
+    after: Sequence[Call],
+    layers: Sequence[SeenLayer],
+    runs: Runs,
+) -> SeenLayer:
     call, sees = step.call, _cropped(step, runs.lengths)
+    module = (call.name, type(call.module).__name__)
     pattern = recognised(sees | np.eye(len(sees), dtype=bool), runs.widths, runs.patterns)
+    if step.borrows:
+        alike = (one.told for one in reversed(layers) if one.pattern == pattern)
+        told = next(alike, Told("unseen"))
+        fed = holds_feedforward(after)
+        return SeenLayer(module, pattern, ATTENTION, told, fed, norm_place(step), borrows=True)
     scored = any(one.scores for one in call.walk())
     told = told_by_scores(call, runs.rows)
     if scored and told.kind == "unseen":
         told = told_by_gradients(call, runs.rows)
+    if not (told.sums_to_one or told.sinks) and _has_sinks(call):
+        told = replace(told, sinks=True)
     mixer = ATTENTION if scored else _other_mixer(pattern)
     assert call.x is not None
     beside = earlier is not None and earlier.call.out is not None and (
         not follows(call.x, earlier.call.out)
     )  # fmt: skip
     return SeenLayer(
-        (call.name, type(call.module).__name__),
+        module,
         pattern,
         mixer,
         told,
@@ -175,6 +191,11 @@ def _layer(step: Step, earlier: Step | None, after: Sequence[Call], runs: Runs) 
         norm_place(step),
         beside,
     )
+
+
+def _has_sinks(call: Call) -> bool:
+    """Whether a parameter of a call is a sink, by its name."""
+    return any("sink" in name for name, _ in call.module.named_parameters())
 
 
 def _cropped(step: Step, lengths: tuple[int, ...]) -> np.ndarray[Any, Any]:

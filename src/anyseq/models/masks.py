@@ -25,9 +25,7 @@ class Recognised:
     width: str | None = None
 
 
-def recognised(
-    sees: Array, widths: Widths, others: Sequence[Recognised] = ()
-) -> Recognised | None:
+def recognised(sees: Array, widths: Widths, others: Sequence[Recognised] = ()) -> Recognised | None:
     """The pattern whose mask was seen; None if it is none of these: all tokens, those before,
     windows, chunks, and what is known of the family."""
     tokens = len(sees)

@@ -19,7 +19,7 @@ from anyseq.models.look import Runs, SeenStack, look
 from anyseq.models.one_line import in_one_line
 from anyseq.models.reading import Fact, Reading
 from anyseq.models.running import as_function, is_hugging_face
-from anyseq.nn import Transformer
+from anyseq.nn import Transformer, made_of
 from anyseq.patterns import Causal, Full, Pattern, pattern_text
 
 _MOST_TOKENS = 256  # of a module that is itself run
@@ -63,11 +63,19 @@ def _read_transformer(module: Transformer, tokens: int | None) -> Reading:
     if length > design.tokens or lengths - {length + design.bos}:
         raise InvalidArgument(f"tokens={length}: the Transformer's design has {design.tokens}")
     layers = design.layer_cycle
+    for number, block in enumerate(module.blocks):
+        if not made_of(block.mixer, layers[number % len(layers)]):
+            kind = type(block.mixer).__name__
+            raise UnsupportedModel(f"blocks[{number}] is {kind}, not what its design says")
     if module.causal:
-        layers = tuple(
-            replace(one, pattern=one.sees & Causal()) if one.attends else one for one in layers
-        )
-    design = replace(design.with_layers(layers), tokens=length, depth=len(module.blocks))
+        layers = tuple(layer.of_the_past() for layer in layers)
+    design = replace(
+        design.with_layers(layers),
+        tokens=length,
+        depth=len(module.blocks),
+        block_norm=None if module.norm == "none" else module.norm,
+        head=design.head or module.vocab is not None,
+    )
     return Reading(type(module).__name__, length, design, (Fact("its own design", "declared"),))
 
 
@@ -155,4 +163,3 @@ def _hides_nothing(pattern: Pattern, tokens: int) -> bool:
 def several(parts: dict[str, Design]) -> Mapping[str, Design]:
     """Designs of parts, which nobody changes."""
     return MappingProxyType(parts)
-

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
+import torch
 from transformers import PreTrainedConfig
 from transformers.models.auto import modeling_auto
 from transformers.utils import logging
@@ -22,7 +23,8 @@ from anyseq.models.families import BY_HAND, CHECKED, block_sparse
 from anyseq.models.look import Runs, SeenStack
 from anyseq.models.read import idle, looked_at, several, turns
 from anyseq.models.reading import Fact, Reading
-from anyseq.models.small import READ_TOKENS, ROWS, TOKENS, Small, small
+from anyseq.models.sizes import READ_TOKENS
+from anyseq.models.small import ROWS, TOKENS, Small, small
 
 
 def read_config(given: Any, tokens: int | None = None) -> Reading:
@@ -31,8 +33,7 @@ def read_config(given: Any, tokens: int | None = None) -> Reading:
     text = text_part(config)
     check_layers(text)
     with _quiet():
-        copy = small(text)
-        stacks = seen_stacks(copy, text)
+        copy, stacks = _copied(text)
     room = _room(text, copy, stacks)
     length = (min(USUAL_TOKENS, room) if room else USUAL_TOKENS) if tokens is None else tokens
     if room is not None and length > room:
@@ -67,6 +68,16 @@ def read_config(given: Any, tokens: int | None = None) -> Reading:
         unknown=tuple(unknown),
         parts=several(_designs(found)),
     )
+
+
+def _copied(config: PreTrainedConfig) -> tuple[Small, tuple[SeenStack, ...]]:
+    """A small copy and what it shows; in float32 if it cannot be run in float64."""
+    copy = small(config)
+    try:
+        return copy, seen_stacks(copy, config)
+    except UnsupportedModel:
+        copy = small(config, torch.float32)
+        return copy, seen_stacks(copy, config)
 
 
 def seen_stacks(copy: Small, config: PreTrainedConfig) -> tuple[SeenStack, ...]:

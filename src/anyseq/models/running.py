@@ -10,10 +10,10 @@ import torch
 from anyseq.base import at_least_one
 from anyseq.design import USUAL_TOKENS
 from anyseq.errors import InvalidArgument, UnsupportedModel
-from anyseq.nn import Transformer
 from anyseq.models.fitting import fitted
 from anyseq.models.function import Function, affine_map
 from anyseq.models.one_line import in_one_line
+from anyseq.nn import Transformer
 
 
 def as_function(

@@ -6,12 +6,12 @@ common term of a whole row is lost in softmax, so scores are compared with that 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
 from anyseq.base import generator
-from anyseq.models.calls import Call, scores_within
+from anyseq.models.calls import Call, first_sequence, scores_within
 
 _CLOSE = 1e-4  # angles are computed in float32, whatever the rest is in
 _HIDDEN = 1e3  # a score that is lower by more gets no weight
@@ -26,12 +26,14 @@ class Told:
         i - j, "unseen" if there were no scores of tokens against tokens.
     groups: with "offset", offsets that share a number: one entry for each of -(tokens - 1), ...,
         tokens - 1, -1 where no token sees so far.
-    sinks: whether a score of no token takes part.
+    sinks: whether a score of no token takes part. sums_to_one: whether the weights of every row
+        seem to, since then what attention gives is the same for all of identical tokens.
     """
 
     kind: str
     groups: tuple[int, ...] = ()
     sinks: bool = False
+    sums_to_one: bool = True
 
 
 def told_by_scores(call: Call, rows: int) -> Told:
@@ -42,7 +44,7 @@ def told_by_scores(call: Call, rows: int) -> Told:
     content = torch.randn(rows, 1, features, generator=generator(2), dtype=torch.float64)
     x = content.to(call.x).expand(-1, tokens, -1)
     try:
-        scored = scores_within(call, (x if first else x.transpose(0, 1)).contiguous())
+        scored, out = scores_within(call, (x if first else x.transpose(0, 1)).contiguous())
     except Exception:  # a call that cannot be made twice shows nothing
         return Told("unseen")
     found = [
@@ -56,7 +58,15 @@ def told_by_scores(call: Call, rows: int) -> Told:
         return Told("unseen")
     kinds = [_told(scores) for scores in found]
     # several softmaxes, as differential attention has them, differ in nothing but their weights
-    return max(kinds, key=lambda one: _ORDER.index(one.kind))
+    told = max(kinds, key=lambda one: _ORDER.index(one.kind))
+    return replace(
+        told, sums_to_one=out is None or _equal_rows(out if first else out.transpose(0, 1))
+    )
+
+
+def _equal_rows(out: torch.Tensor) -> bool:
+    """Whether a sequence (rows, tokens, features) is the same at every token."""
+    return bool((out - out[:, :1]).abs().max() <= _CLOSE * out.abs().max())
 
 
 _ORDER = ("none", "linear", "offset", "content", "absolute", "unseen")
@@ -125,23 +135,19 @@ def told_by_gradients(call: Call, rows: int) -> Told:
     """The same, where scores are not those of all tokens against all: without positions every
     visible key of a row weighs the same, and so does the gradient by it on identical tokens."""
     assert call.x is not None
-    if call.shape[0] != rows or call.shape[1] > rows:
+    if call.shape[0] != rows:
         return Told("unseen")
     tokens, features = call.shape[1:]
     content = torch.randn(features, generator=generator(2), dtype=torch.float64).to(call.x)
     x = content.expand(rows, tokens, -1).clone().requires_grad_()
-    with torch.enable_grad():
-        out = call.again(x)
-        out = out[0] if isinstance(out, tuple) else out
-        index = torch.arange(tokens)
-        weights = torch.randn(out.shape[2], generator=generator(3), dtype=torch.float64).to(out)
-        (gradient,) = torch.autograd.grad((out[index, index] * weights).sum(), x)
-    gradient = gradient[:tokens].clone()
-    gradient[index, index] = 0  # of the token itself, which is also the query
-    seen = gradient.abs().amax(2) > 0
-    for row, keys in zip(gradient, seen, strict=True):
-        if keys.any() and float((row[keys] - row[keys][:1]).abs().max()) > _CLOSE * float(
-            row.abs().max()
-        ):
+    out = first_sequence(call.again(x))
+    assert out is not None
+    weights = torch.randn(out.shape[2], generator=generator(3), dtype=torch.float64).to(out)
+    for token in range(tokens):
+        value = (out[0, token] * weights).sum()
+        row = torch.autograd.grad(value, x, retain_graph=True)[0][0]
+        others = torch.cat([row[:token], row[token + 1 :]])  # the token itself is also the query
+        seen = others[others.abs().amax(1) > 0]
+        if len(seen) and float((seen - seen[0]).abs().max()) > _CLOSE * float(row.abs().max()):
             return Told("unseen")
     return Told("none")

@@ -84,6 +84,7 @@ class Transformer(nn.Module):
         if mixers is not None:
             design, given = from_old_mixers(design, mixers, depth=depth, dim=dim, causal=causal)
         self.design, self.dim, self.causal, self.vocab = design, dim, causal, vocab
+        self.norm = norm
         positions = design.size
         hidden = 4 * dim if hidden is None else at_least_one("hidden", hidden)
 

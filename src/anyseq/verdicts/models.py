@@ -4,22 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from anyseq.base import at_least_one
 from anyseq.design import USUAL_TOKENS, Design
-from anyseq.errors import InvalidArgument, UnsupportedModel
-from anyseq.nn import Transformer, made_of
+from anyseq.errors import UnsupportedModel
+from anyseq.models import Function, Probe, Reading, as_function, probe, read
+from anyseq.nn import Transformer
 from anyseq.verdicts import seen
-from anyseq.verdicts.function import Function
-from anyseq.verdicts.probes import Probe, probe
-from anyseq.verdicts.running import as_function, is_hugging_face
 from anyseq.verdicts.verdict import Finding, Verdict, no_fixes
-
-if TYPE_CHECKING:
-    from anyseq.hf import Reading
 
 _PROBED = 256  # tokens; the probe runs as many sequences of that many tokens at once
 
@@ -28,9 +23,10 @@ _PROBED = 256  # tokens; the probe runs as many sequences of that many tokens at
 class _Subject:
     """What there is to judge, for so many tokens.
 
-    design: what its description says, if that could be read. unsure: why a True for the design
-        would not be one for the subject, or why there is no design. findings: what was read.
-    function, probe: the model, and what was seen of it.
+    design: how it was read, if it could be. unsure: why a True for the design would not be one for
+        the subject, or why there is no design. findings: what was read.
+    assumes: what of that was seen and is declared nowhere.
+    function, probe: the model, and what was seen of it from outside.
     """
 
     name: str
@@ -38,6 +34,7 @@ class _Subject:
     design: Design | None
     unsure: tuple[str, ...]
     findings: tuple[Finding, ...]
+    assumes: tuple[str, ...] = ()
     function: Function | None = None
     probe: Probe | None = None
 
@@ -48,44 +45,47 @@ def check_model(
     """The verdict on a Hugging Face config (also as a dictionary or the path of its file), a
     Hugging Face model, an anyseq.nn.Transformer or any torch module.
 
-    What a description says is judged by the rules for designs, which hold for all weights. A model
-    is also probed, with its own weights and with random ones. If it does what no network of its
-    design does, the design is not used. If a probe fails in every trial there is a witness on that
-    very model; but nothing is said of weights that were not tried, so that the answer is None, as
-    it is if all probes pass, unless the rules say more.
+    It is read as a design (`anyseq.read`), which is judged by the rules for designs, for all
+    weights. What they rest on that was only seen in a small copy stands in `verdict.assumes`; then
+    True is not given. A model is also probed from outside, with its own weights and with random
+    ones. If it does what no network of its design does, the design is not used. If a probe fails in
+    every trial there is a witness on that very model; but nothing is said of weights that were not
+    tried, so that the answer is None, as it is if all probes pass, unless the rules say more.
 
     tokens: the length; 16 unless given, or that of the design, or one that a torch module takes.
     """
     if tokens is not None:
         at_least_one("tokens", tokens)
-    read = _of_module if isinstance(what, torch.nn.Module) else _of_config
-    return _answer(read(what, tokens), seconds, norm, target)
-
-
-def _of_config(config: Any, tokens: int | None) -> _Subject:
-    from anyseq.hf import read_config  # transformers is an extra, and slow to import
-
-    reading = read_config(config, tokens)
+    if isinstance(what, torch.nn.Module):
+        return _answer(_of_module(what, tokens), seconds, norm, target)
+    reading = read(what, tokens)
     name = f"{reading.subject}, {reading.tokens:,} tokens"
-    name = name[0].upper() + name[1:]
-    return _Subject(name, reading.tokens, reading.design, reading.unsure, _as_read(reading))
+    subject = _subject(name[0].upper() + name[1:], reading)
+    return _answer(subject, seconds, norm, target)
+
+
+def _subject(name: str, reading: Reading) -> _Subject:
+    """Vectors are asked about, in the place of the embeddings of ids."""
+    design = reading.design
+    return _Subject(
+        name,
+        reading.tokens,
+        None if design is None else replace(design, domain="cube"),
+        reading.unknown,
+        tuple(Finding(fact.source, True, fact.says, "as read") for fact in reading.facts),
+        reading.assumed,
+    )
 
 
 def _of_module(module: torch.nn.Module, tokens: int | None) -> _Subject:
-    if isinstance(module, Transformer):
-        subject = _of_transformer(module, tokens)
-        tokens = subject.tokens
-    elif is_hugging_face(module):
-        subject = _of_hugging_face(module, tokens)
-        tokens = subject.tokens
-    else:
-        subject = _undescribed(module, tokens, "it is not a model whose design is known")
+    subject = _of_description(module, tokens)
+    length = subject.tokens if subject.design is not None else tokens
     if subject.tokens > _PROBED:
         saw = f"{subject.tokens} tokens are too many for it: up to {_PROBED}"
         unseen = Finding("probe", None, saw, "not run")
         name = f"{subject.name}, {subject.tokens} tokens"
         return replace(subject, name=name, findings=(*subject.findings, unseen))
-    function = as_function(module, tokens=tokens)
+    function = as_function(module, tokens=length)
     name = f"{subject.name}, {function.tokens} tokens"
     subject = replace(subject, name=name, tokens=function.tokens)
     result = probe(function, subject.tokens)
@@ -95,61 +95,23 @@ def _of_module(module: torch.nn.Module, tokens: int | None) -> _Subject:
         return subject
     differs = Finding("description", False, wrong, "the model is not what it says")
     why = f"the model is not what its description says: {wrong}"
-    return replace(subject, design=None, unsure=(why,), findings=(differs, *subject.findings))
+    return replace(
+        subject, design=None, unsure=(why,), findings=(differs, *subject.findings), assumes=()
+    )
 
 
-def _of_transformer(module: Transformer, tokens: int | None) -> _Subject:
-    """Its design with the depth it has. Obstacles hold for every width and with layer norms, which
-    act on each token by itself; only W7 speaks of blocks without them."""
-    design = module.design
-    length = design.tokens if tokens is None else tokens
-    lengths = {pattern.natural_length for pattern in design.cycle} - {None}
-    if length > design.tokens or lengths - {length + design.bos}:
-        raise InvalidArgument(f"tokens={length}: the Transformer's design has {design.tokens}")
-    layers = design.layer_cycle
-    for number, block in enumerate(module.blocks):
-        if not made_of(block.mixer, layers[number % len(layers)]):
-            kind = type(block.mixer).__name__
-            return _undescribed(
-                module, length, f"blocks[{number}] is {kind}, not what its design says"
-            )
-    if module.causal:
-        layers = tuple(layer.of_the_past() for layer in layers)
-    design = replace(design.with_layers(layers), tokens=length, depth=len(module.blocks))
-    if module.vocab is not None:  # the tied linear layer comes after the norm
-        design = replace(design, final_norm=None)
-    normed = any(isinstance(part, torch.nn.LayerNorm) for part in module.modules())
-    if normed and not all(layer.feedforward for layer in design.layer_cycle):
-        return _undescribed(module, length, "it has layer norms and no feed-forward layers")
-    unsure = [f"the theorems let the width grow; here it is {module.dim}"]
-    unsure += ["the theorems speak of blocks without layer norms"] * normed
-    return _Subject(type(module).__name__, length, design, tuple(unsure), ())
-
-
-def _of_hugging_face(module: Any, tokens: int | None) -> _Subject:
-    """Its config says what it is, as long as its class is transformers' own and unchanged."""
-    from anyseq.hf import read_config
-
-    if not type(module).__module__.startswith("transformers."):
-        return _undescribed(module, tokens, "its class is not one of transformers' own")
-    if "anyseq_attachment" in module.__dict__:
-        why = "anyseq.hf.use changed its attention, so that its config does not describe it"
-        return _undescribed(module, tokens, why)
+def _of_description(module: torch.nn.Module, tokens: int | None) -> _Subject:
+    """What a model is read as. Obstacles hold for every width; proofs let it grow."""
     try:
-        reading = read_config(module.config, tokens)
-    except UnsupportedModel as problem:
-        return _undescribed(module, tokens, f"its config could not be read: {problem}")
-    name = f"{type(module).__name__}: {reading.subject}"
-    return _Subject(name, reading.tokens, reading.design, reading.unsure, _as_read(reading))
-
-
-def _as_read(reading: Reading) -> tuple[Finding, ...]:
-    return tuple(Finding("config", True, fact, "as read") for fact in reading.facts)
-
-
-def _undescribed(module: torch.nn.Module, tokens: int | None, why: str) -> _Subject:
-    """A model that can only be probed."""
-    return _Subject(type(module).__name__, tokens or USUAL_TOKENS, None, (why,), ())
+        reading = read(module, tokens)
+    except UnsupportedModel as problem:  # it can still be probed
+        why = f"it could not be read: {problem}"
+        return _Subject(type(module).__name__, tokens or USUAL_TOKENS, None, (why,), ())
+    subject = _subject(reading.subject, reading)
+    if isinstance(module, Transformer):
+        width = f"the theorems let the width grow; here it is {module.dim}"
+        subject = replace(subject, unsure=(width, *subject.unsure))
+    return subject
 
 
 def _answer(subject: _Subject, seconds: float, norm: str, target: str) -> Verdict:
@@ -162,22 +124,30 @@ def _answer(subject: _Subject, seconds: float, norm: str, target: str) -> Verdic
     if subject.design is not None:
         ruled = check_design(subject.design, norm, target, seconds=seconds)
         verdict = replace(ruled, subject=subject.name, findings=(*found, *ruled.findings))
-    verdict = replace(verdict, seconds=seconds, _again=partial(_answer, subject, seconds))
+    verdict = replace(
+        verdict,
+        seconds=seconds,
+        assumes=subject.assumes,
+        _again=partial(_answer, subject, seconds),
+    )
     if verdict.universal is False:
         return _with_replay(subject, verdict)
     failed = _seen_to_fail(subject, verdict)
     if failed is not None:
         return failed
-    gaps = tuple(Finding("not covered", None, why, "no theorem") for why in subject.unsure)
+    unsure = subject.unsure
+    if subject.assumes:
+        unsure += (f"seen only, in a copy with random weights: {subject.assumes[0]}",)
+    gaps = tuple(Finding("not covered", None, why, "no theorem") for why in unsure)
     found = (*verdict.findings, *gaps)
-    if verdict.universal and not subject.unsure:
+    if verdict.universal and not unsure:
         return verdict
     if verdict.universal:
-        reason = f"its design is universal, but not proved for this: {'; '.join(subject.unsure)}"
+        reason = f"its design is universal, but not proved for this: {'; '.join(unsure)}"
     elif subject.design is not None:
         reason = verdict.reason
     else:
-        reason = subject.unsure[0]
+        reason = unsure[0]
     if subject.probe is not None:
         reason = f"no obstruction found; {reason}"
     return replace(

@@ -7,8 +7,8 @@ import numpy as np
 
 from anyseq.design import Design
 from anyseq.graph import refine
-from anyseq.verdicts import witnesses
 from anyseq.models import Function, Probe
+from anyseq.verdicts import witnesses
 from anyseq.verdicts.verdict import Finding
 from anyseq.verdicts.witness import Witness
 
