@@ -62,6 +62,8 @@ def test_layers_in_words(text: str, layer: aq.Layer) -> None:
         ("convolution", r"mixer 'convolution' cannot be read: expected one of convolution\(3\)"),
         ("convolution(4)", "width=4: expected an odd number"),
         ("convolution(x)", "cannot be read"),
+        ("convolution(3", "cannot be read"),
+        ("convolution(" + "9" * 5000 + ")", "cannot be read"),
         ("recurrence(3)", "cannot be read"),
         ("linear(causal)", "cannot be read"),
     ],

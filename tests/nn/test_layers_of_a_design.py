@@ -8,6 +8,7 @@ import torch
 from torch.nn import functional
 
 import anyseq as aq
+from anyseq.design import Mixer
 from anyseq.errors import InvalidArgument
 from nn.inputs import random, shaken
 
@@ -181,6 +182,13 @@ def test_the_embedding_is_the_head_of_ids() -> None:
     assert headed.head is None
 
 
+class Fourier(Mixer):
+    """A mixer that no module serves."""
+
+    def sees(self, pattern: aq.Pattern) -> aq.Pattern:
+        return pattern
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -208,6 +216,10 @@ def test_the_embedding_is_the_head_of_ids() -> None:
         (
             lambda: model(aq.Design(4, block_norm="pre"), 1, norm="none"),
             "norm='none', but the design has block_norm='pre'",
+        ),
+        (
+            lambda: model(aq.Design(4, layers=[aq.Layer(mixer=Fourier())]), 1),
+            r"mixer=Fourier\(\): there is no trainable module of it; expected attention, Conv",
         ),
     ],
 )  # fmt: skip
