@@ -35,6 +35,41 @@ def test_everything_of_a_design_can_be_said(capsys: pytest.CaptureFixture[str]) 
     assert "topk(3), no feed-forward, final rmsnorm" in out
 
 
+def test_layers_one_by_one(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("causal & window(3), rope", "causal, none, sinks", "recurrence", "linear(raw), causal")
+    options = [part for text in words for part in ("--layer", text)]
+    more = ("--block-norm", "pre", "--head", "--domain", "ids", "--readout", "3", "--depth", "4")
+    asked = ("check", *options, "--tokens", "8", "--position", "none", *more)
+    code, out, _ = run(capsys, *asked)
+    assert code == 0
+    design = aq.Design(
+        8,
+        layers=[
+            aq.Layer(aq.Causal() & aq.Window(3), aq.Rotary()),
+            aq.Layer(aq.Causal(), sinks=True),
+            aq.Layer(mixer="recurrence"),
+            aq.Layer(aq.Causal(), mixer=aq.LinearAttention(normalised=False)),
+        ],
+        position=aq.NoPosition(),
+        depth=4,
+        block_norm="pre",
+        head=True,
+        domain="ids",
+        readout=3,
+    )
+    assert out == f"{aq.check(design)}\n"
+
+
+def test_layers_that_are_alike_are_a_design_of_patterns(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    layers = ("--layer", "blocks(4), rope", "--layer", "full, rope", "--position", "none")
+    patterns = ("--pattern", "blocks(4)", "--pattern", "full", "--position", "rope")
+    found = [run(capsys, "check", *asked, "--tokens", "8") for asked in (layers, patterns)]
+    assert found[0] == found[1]
+    assert found[0][0] == 0
+
+
 def test_the_folder_of_a_config(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text('{"model_type": "gpt2"}')
     code, out, _ = run(capsys, "check", str(tmp_path), "--target", "causal")
@@ -111,6 +146,24 @@ def test_picture(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
         ("check --tokens 4 --prob-map topk(0)", "k=0: expected"),
         ("check --tokens 4 --final-norm batchnorm", "final_norm='batchnorm'"),
         ("check tests --no-feedforward --final-norm rmsnorm", "--no-feedforward, --final-norm"),
+        ("check tests --head --domain ids --readout last", "--head, --domain, --readout"),
+        ("check tests --layer full --block-norm pre", "--layer, --block-norm"),
+        ("check --tokens 4 --layer full --pattern full --sinks --prob-map hardmax",
+         "--layer together with --pattern, --sinks, --prob-map: each layer says that for itself"),
+        ("check --tokens 4 --layer full --no-feedforward", "together with --no-feedforward"),
+        ("check --tokens 4 --layer full,up", "layer 'full,up': position 'up': expected one of"),
+        ("check --tokens 4 --layer nothing", "or a mixer, one of convolution(3)"),
+        ("check --tokens 4 --layer recurrence --position rope", "acts inside attention"),
+        ("check --tokens 4 --block-norm both", "block_norm='both'"),
+        ("check --tokens 4 --domain words", "domain='words'"),
+        ("check --tokens 4 --readout 4", "readout=4"),
+        ("check --tokens 4 --readout -1", "readout='-1'"),
+        ("plan --tokens 2 --tol 0.5 --lipschitz 1 --layer recurrence", "a layer of recurrence"),
+        ("approximate --function sort --tokens 2 --tol 0.5 --layer average", "a layer of average"),
+        ("show", "--tokens is missing"),
+        ("show --tokens 4 --input 1", "--input: expected the folder of a network"),
+        ("show --tokens 4 --export x.onnx", "--export: expected the folder of a network"),
+        ("show tests --layer full --tokens 4", "--layer, --tokens would describe a design"),
         ("check tests", "is not there; expected a config.json or its folder"),
         ("check --tokens 0", "tokens=0"),
         ("check nothing", "expected a config.json or package:name"),
@@ -123,9 +176,18 @@ def test_picture(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
         ("check --tokens 4 --picture x.gif", "--picture x.gif"),
         ("check a:b --pattern full --tokens 4", "leave out either"),
     ],
-)
+)  # fmt: skip
 def test_bad_input_is_one_line(capsys: pytest.CaptureFixture[str], line: str, message: str) -> None:
     code, out, err = run(capsys, *line.split())
     assert (code, out) == (2, "")
     assert message in err
     assert err.count("\n") == 1
+
+
+def test_show_draws_a_design(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    picture = tmp_path / "design.png"
+    asked = ("--layer", "window(2), rope", "--layer", "recurrence", "--tokens", "16")
+    code, out, err = run(capsys, "show", *asked, "--picture", str(picture))
+    assert (code, err) == (0, "")
+    assert "(window(2), rope positions) then (recurrence)" in out
+    assert picture.stat().st_size > 10_000

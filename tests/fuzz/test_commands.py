@@ -42,18 +42,38 @@ WORDS = {
     "--budget": ("1000", "100000", "0", "-1", "9" * 25),
     "--seconds": ("1", "0.001", "0", "-1", "nan", "x"),
     "--final-norm": ("layernorm", "rmsnorm", "x"),
+    "--layer": (
+        "full",
+        "causal, rope",
+        "recurrence",
+        "linear, sinks",
+        "convolution(3, causal)",
+        "",
+        ",",
+        "full,,",
+        "average, average",
+        "convolution(" + "9" * 5000 + ")",
+        "linear(",
+        "(,",
+        "full, " * 300,
+        "perhead(full, causal), none, no feed-forward",
+        "x" * 9000,
+    ),
+    "--block-norm": ("pre", "post", "sandwich", "x"),
+    "--domain": ("cube", "ids", "x"),
+    "--readout": ("all", "last", "0", "-1", "9" * 25, "x"),
     "--seed": ("0", "-1", "9" * 25),
 }
-FLAGS = ("--bos", "--sinks", "--json", "--no-feedforward", "--nonsense")
+FLAGS = ("--bos", "--sinks", "--json", "--no-feedforward", "--head", "--nonsense")
 OWN = {
     "check": ("--tokens", "--depth", "--norm", "--target", "--position", "--prob-map", "--seconds",
-              "--final-norm"),
+              "--final-norm", "--layer", "--block-norm", "--domain", "--readout"),
     "plan": ("--tokens", "--depth", "--features", "--out-features", "--tol", "--lipschitz",
              "--curvature", "--bound", "--norm", "--p", "--position", "--prob-map", "--function",
-             "--budget"),
+             "--budget", "--layer"),
     "approximate": ("--tokens", "--function", "--tol", "--features", "--norm", "--p", "--method",
                     "--lipschitz", "--curvature", "--budget", "--seed", "--position", "--depth"),
-    "show": (),
+    "show": ("--tokens", "--layer", "--position"),
 }  # fmt: skip
 NEEDED = {
     "check": ("--tokens",),
@@ -103,7 +123,7 @@ def line(rng: np.random.Generator) -> list[str]:
             sound = rng.random() < 0.6
             words += ["--pattern", PATTERNS[rng.integers(9 if sound else len(PATTERNS))]]
     words += [flag for flag in FLAGS if rng.random() < 0.08]
-    if command == "show" or rng.random() < 0.05:
+    if rng.random() < (0.7 if command == "show" else 0.05):
         words.append(str(rng.choice(["nowhere", "", ".", "x.json", "-", "\x00", "a" * 2000])))
     if rng.random() < 0.1:
         words.pop(rng.integers(1, len(words) + 1) - 1)

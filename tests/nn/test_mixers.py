@@ -17,7 +17,21 @@ MAKE: dict[str, Make] = {
     ),
     "conv": lambda causal: aq.nn.SeparableConv(DIM, 4, causal=causal, dtype=torch.float64),
     "average": lambda causal: aq.nn.AverageMixer(DIM, causal=causal, dtype=torch.float64),
-}
+    "linear": lambda causal: aq.nn.LinearAttentionMixer(DIM, 3, causal=causal, dtype=torch.float64),
+    "linear-raw": lambda causal: aq.nn.LinearAttentionMixer(
+        DIM, 2, 4, normalised=False, causal=causal, dtype=torch.float64
+    ),
+    "bilinear-window": lambda causal: aq.nn.BilinearProjection(
+        DIM, TOKENS, pattern=aq.Window(2), causal=causal, dtype=torch.float64
+    ),
+    "average-window": lambda causal: aq.nn.AverageMixer(
+        DIM, pattern=aq.Window(2), causal=causal, dtype=torch.float64
+    ),
+    "linear-per-head": lambda causal: aq.nn.LinearAttentionMixer(
+        DIM, 3, pattern=aq.PerHead(aq.Window(1), aq.Full(), aq.Strided(3)), causal=causal,
+        dtype=torch.float64,
+    ),
+}  # fmt: skip
 every = pytest.mark.parametrize("make", MAKE.values(), ids=MAKE.keys())
 
 
@@ -64,6 +78,49 @@ def test_average_is_attention_with_equal_weights(causal: bool) -> None:
     )
 
 
+PATTERNS = [
+    aq.Full(), aq.Causal(), aq.Window(1), aq.Strided(2), aq.Star(1), aq.Random(2),
+    aq.Window(2) & ~aq.Window(1), aq.FromMask(torch.eye(TOKENS).bool()),
+]  # fmt: skip
+by_pattern = pytest.mark.parametrize("pattern", PATTERNS, ids=lambda p: type(p).__name__)
+
+
+@by_pattern
+@pytest.mark.parametrize("causal", [False, True])
+def test_an_average_over_a_pattern(pattern: aq.Pattern, causal: bool) -> None:
+    mixer = aq.nn.AverageMixer(DIM, pattern=pattern, causal=causal, dtype=torch.float64)
+    x, mask = random(2, TOKENS, DIM), pattern.mask(TOKENS)
+    key_mask = torch.tensor([[True] * 4 + [False] * 2, [True] * TOKENS])
+    expected = torch.zeros_like(x)
+    for row in range(2):
+        for i in range(TOKENS):
+            seen = [
+                x[row, j]
+                for j in range(TOKENS)
+                if mask[i, j] and key_mask[row, j] and not (causal and j > i)
+            ]
+            if seen:
+                expected[row, i] = torch.stack(seen).mean(0)
+    expected = expected @ mixer.v_proj.weight.T @ mixer.o_proj.weight.T
+    torch.testing.assert_close(mixer(x, key_mask=key_mask), expected, rtol=0, atol=1e-12)
+
+
+@by_pattern
+@pytest.mark.parametrize("causal", [False, True])
+def test_a_bilinear_projection_over_a_pattern(pattern: aq.Pattern, causal: bool) -> None:
+    mixer = aq.nn.BilinearProjection(
+        DIM, TOKENS, pattern=pattern, causal=causal, dtype=torch.float64
+    )
+    x, mask = random(2, TOKENS, DIM), pattern.mask(TOKENS)
+    expected = torch.zeros_like(x)
+    for i in range(TOKENS):
+        for j in range(i + 1 if causal else TOKENS):
+            if mask[i, j]:
+                expected[:, i] += mixer.token_weight[i, j] * x[:, j]
+    expected = expected @ mixer.o_proj.weight.T
+    torch.testing.assert_close(mixer(x), expected, rtol=0, atol=1e-12)
+
+
 @every
 def test_padding_is_not_seen(make: Make) -> None:
     mixer, x = make(False), random(2, TOKENS, DIM)
@@ -107,7 +164,13 @@ def test_gradients(make: Make, causal: bool) -> None:
 @every
 def test_a_block_takes_any_mixer(make: Make) -> None:
     mixer, x = make(False), random(2, 5, DIM)
-    assert isinstance(mixer, aq.nn.BilinearProjection | aq.nn.SeparableConv | aq.nn.AverageMixer)
+    assert isinstance(
+        mixer,
+        aq.nn.BilinearProjection
+        | aq.nn.SeparableConv
+        | aq.nn.AverageMixer
+        | aq.nn.LinearAttentionMixer,
+    )
     torch.testing.assert_close(aq.nn.Block(mixer)(x), x + mixer(x))
 
 
@@ -118,3 +181,12 @@ def test_bad_arguments_are_named() -> None:
         aq.nn.SeparableConv(DIM, 0)
     with pytest.raises(InvalidArgument, match="tokens=0"):
         aq.nn.BilinearProjection(DIM, 0)
+    with pytest.raises(InvalidArgument, match=r"causal=1: expected True or False"):
+        aq.nn.AverageMixer(DIM, causal=1)  # type: ignore[arg-type]
+    by_head = aq.PerHead(aq.Window(1), aq.Full())
+    by_row = aq.FromMask(lambda b, h, i, j: j <= i + b)
+    for pattern in (by_head, by_row):
+        with pytest.raises(InvalidArgument, match="differs by head or batch row, and Average"):
+            aq.nn.AverageMixer(DIM, pattern=pattern)
+        with pytest.raises(InvalidArgument, match="and BilinearProjection has one mask"):
+            aq.nn.BilinearProjection(DIM, 4, pattern=pattern)

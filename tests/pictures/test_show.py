@@ -86,6 +86,43 @@ def test_a_pattern() -> None:
     assert "zeros" in words(aq.show(aq.FromMask(aq.Causal().mask(5)) | aq.Window(1)))
 
 
+def test_a_design_of_layers() -> None:
+    window = aq.Layer(aq.Causal() & aq.Window(2), aq.Rotary())
+    layers = [window, window, aq.Layer(aq.Causal(), sinks=True), aq.Layer(mixer="recurrence")]
+    design = aq.Design(6, layers=layers, position=aq.NoPosition(), bos=True)
+    figure = aq.show(design)
+    text = words(figure)
+    for word in (
+        "6 tokens, BOS",
+        "layers 1-2 of 4, in turn",
+        "causal & window(2), rope positions",
+        "layer 3 of 4, in turn",
+        "causal, no positions, sinks",
+        "recurrence",
+        "hears token j (0 is BOS)",
+    ):
+        assert word in text
+    for panel, layer in zip(figure.axes, dict.fromkeys(layers), strict=True):
+        shown = np.asarray(panel.images[0].get_array())
+        assert (shown == layer.sees.mask(7).numpy()).all()
+    short = words(aq.show(aq.Design(5, aq.Window(1), depth=3)))
+    assert "5 tokens, absolute positions at the input,\ndepth 3" in short
+    assert "every layer" in short
+    assert "no positions" not in short
+
+
+def test_a_design_of_many_layers_or_tokens() -> None:
+    layers = [aq.Layer(aq.Window(radius)) for radius in range(1, 20)]
+    figure = aq.show(aq.Design(24, layers=layers, depth=19))
+    assert len(figure.axes) == 16
+    assert "3 further kinds of layers are not shown" in words(figure)
+    assert "layer 16 of 19\n" in words(figure)
+    five = aq.show(aq.Design(24, layers=layers[:5]))
+    assert [panel.get_visible() for panel in five.axes] == [True] * 5 + [False]
+    with pytest.raises(InvalidArgument, match="3,000 positions; expected up to 2,048"):
+        aq.show(aq.Design(3000))
+
+
 @pytest.mark.parametrize(("pattern", "looks"), [(aq.Full(), True), (~aq.Full(), False)])
 def test_full_and_empty_patterns_look_different(pattern: aq.Pattern, looks: bool) -> None:
     (image,) = aq.show(pattern, tokens=4).axes[0].images

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -103,7 +104,7 @@ def check(
             block_norm=block_norm,
             head=head,
             domain=domain,
-            readout=int(readout) if readout.isdecimal() else readout,
+            readout=int(readout) if re.fullmatch("[0-9]{1,18}", readout) else readout,
         )
     if picture is not None:
         _check_picture(picture, subject, tokens)

@@ -6,6 +6,7 @@ Each says which tokens a token gets content from (`sees`), and how it is written
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -153,22 +154,16 @@ def resolve_mixer(mixer: object) -> str | Mixer:
 def parse_mixer(text: str) -> Mixer | None:
     """The mixer as people write it: "convolution(3)", "convolution(3, causal)", "recurrence",
     "linear", "linear(raw)", "average", "bilinear"; None if it is the name of none of them."""
-    name, bracket, rest = text.strip().partition("(")
-    name = name.strip().lower()
-    inside = [part.strip() for part in rest.removesuffix(")").split(",")]
-    match name, inside:
-        case "convolution", [width] if width.isdecimal():
-            return Convolution(int(width))
-        case "convolution", [width, "causal"] if width.isdecimal():
-            return Convolution(int(width), causal=True)
-        case "linear", ["raw"]:
-            return LinearAttention(normalised=False)
-    if name in _NAMES and not bracket:
-        return _NAMES[name]()
-    if name in ("convolution", *_NAMES):
-        written = ", ".join(WRITTEN)
-        raise InvalidArgument(f"mixer {text!r} cannot be read: expected one of {written}")
-    return None
+    plain = re.sub(r"\s", "", text).lower()
+    if plain.partition("(")[0] not in ("convolution", *_NAMES):
+        return None
+    if found := re.fullmatch(r"convolution\(([0-9]{1,18})(,causal)?\)", plain):
+        return Convolution(int(found[1]), causal=found[2] is not None)
+    if plain == "linear(raw)":
+        return LinearAttention(normalised=False)
+    if plain in _NAMES:
+        return _NAMES[plain]()
+    raise InvalidArgument(f"mixer {text!r} cannot be read: expected one of {', '.join(WRITTEN)}")
 
 
 WRITTEN = ("convolution(3)", "convolution(3, causal)", *_NAMES, "linear(raw)")

@@ -26,7 +26,8 @@ _MODULES: dict[type, type] = {
 
 def made_of(module: object, layer: Layer) -> bool:
     """Whether a module is of the class that serves such a layer."""
-    return isinstance(module, _MODULES[type(layer.mixer)])
+    made = _MODULES.get(type(layer.mixer))
+    return made is not None and isinstance(module, made)
 
 
 @dataclass(frozen=True)

@@ -149,8 +149,9 @@ class Transformer(nn.Module):
             x = self.position(x, first)
         gain = None if self.gain is None else self.gain()
         bias = None if self.bias is None else self.bias(x, first)
-        for layer, (block, inside) in enumerate(zip(self.blocks, self._inside, strict=True)):
+        for layer, block in enumerate(self.blocks):
             told: dict[str, Any] = {}
+            inside = self._inside[layer]
             if isinstance(block.mixer, Attention):
                 told |= {"gain": gain} if inside.gain else {}
                 told |= {"bias": bias} if inside.bias is not None else {}
