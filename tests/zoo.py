@@ -1,4 +1,4 @@
-"""Every type of config that transformers has, read: `make zoo` writes docs/zoo.json and docs/zoo.md.
+"""Every type of config that transformers has, read: `make zoo` writes docs/zoo.json and zoo.md.
 
 Each is read from its default config, with what it lacks (`COMPLETED`), at 16 tokens. Two looks at
 small copies with windows of other widths must give one Design.
@@ -30,7 +30,9 @@ COMPLETED: dict[str, dict[str, Any]] = {
     "ministral": {"head_dim": 128},
     "hunyuan_v1_dense": {"head_dim": 128},
     "hunyuan_v1_moe": {"head_dim": 128},
-    "nemotron": {"head_dim": 128},
+    "nemotron": {"head_dim": 128, "num_key_value_heads": 8},
+    "lfm2_moe": {"layer_types": ["conv", "conv", "full_attention", "conv"] * 8},
+    "dbrx": {"attn_config": {"kv_n_heads": 8, "rope_theta": 500_000.0, "clip_qkv": 8.0}},
     "deepseek_v2": {"num_experts_per_tok": 6, "n_group": 8, "topk_group": 3},
     "dots1": {"n_routed_experts": 128, "num_experts_per_tok": 6, "n_shared_experts": 2},
 }
@@ -121,7 +123,7 @@ def visited(kinds: list[str]) -> list[dict[str, Any]]:
             row = {"type": kind, "language model": kind in denominator(),
                    "outcome": NOT_UNDERSTOOD, "reason": f"not read in {SECONDS} s"}  # fmt: skip
         rows.append(row)
-        print(f"{kind}: {row['outcome']} {row.get('reason', '')}", file=sys.stderr, flush=True)
+        sys.stderr.write(f"{kind}: {row['outcome']} {row.get('reason', '')}\n")
     return rows
 
 

@@ -43,6 +43,8 @@ def as_design(stack: SeenStack, declared: Declared, tokens: int) -> Described:
         except _NoLayer as problem:
             unknown.append(f"layer {number + 1} ({seen.module[1]}): {problem}")
     unknown = _shortened(unknown)
+    if len({seen.tokens for seen in stack.layers}) > 1:
+        unknown.append("tokens are merged or split between layers")
     position = _input_position(stack)
     if position is None:
         unknown.append("some positions get the same vector at the input, others do not")

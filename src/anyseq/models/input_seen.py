@@ -46,7 +46,7 @@ def _table(model: torch.nn.Module, vectors: torch.Tensor) -> InputSeen | None:
     named = {
         name: one
         for name, one in model.named_parameters()
-        if one.requires_grad and one.ndim == 2 and one.is_floating_point()
+        if one.requires_grad and one.is_floating_point() and one.squeeze(0).ndim == 2
     }
     rows = []
     for place in (3, 5):
@@ -58,7 +58,7 @@ def _table(model: torch.nn.Module, vectors: torch.Tensor) -> InputSeen | None:
         )
         rows.append({name: one for name, one in zip(named, found, strict=True) if one is not None})
     for name in rows[0].keys() & rows[1].keys():
-        third, fifth = (one[name].abs().amax(1).nonzero().flatten() for one in rows)
+        third, fifth = (one[name].squeeze(0).abs().amax(1).nonzero().flatten() for one in rows)
         if len(third) == len(fifth) == 1 and int(fifth - third) == 2:
-            return InputSeen("learned", len(named[name]) - int(third) + 3, name)
+            return InputSeen("learned", named[name].shape[-2] - int(third) + 3, name)
     return None

@@ -25,7 +25,7 @@ from anyseq.patterns import Causal, Window
 class SeenLayer:
     """One layer, as it was seen.
 
-    module: its name in the model, and its class.
+    module: its name in the model, and its class. tokens: how many it was run on.
     pattern: who sees whom; None if it is none that is known here.
     mixer: "attention", what is in its place, or None if that is not known.
     told: what attention knows of where tokens are. rotary: whether its module turns vectors.
@@ -35,6 +35,7 @@ class SeenLayer:
     """
 
     module: tuple[str, str]
+    tokens: int
     pattern: Recognised | None
     mixer: str | Mixer | None
     told: Told
@@ -123,7 +124,7 @@ def _stack(
         part,
         tokens,
         tuple(layers),
-        input_seen(runs.model, again[first.call], runs.rows, tokens),
+        input_seen(runs.model, again[_outermost(first)], runs.rows, tokens),
         final_norm(chosen),
         tied=len(set(map(id, modules))) < len(modules),
         crossing=sum(
@@ -131,6 +132,11 @@ def _stack(
             for queries, keys in shapes
         ),
     )
+
+
+def _outermost(step: Step) -> Call:
+    """The largest call around a step that maps a sequence: nothing is mixed before it."""
+    return next(call for call in (*step.within, step.call) if call.is_sequence)
 
 
 def _around(part: str, root: Call, runs: Runs) -> list[Call]:
@@ -170,7 +176,9 @@ def _layer(
         alike = (one.told for one in reversed(layers) if one.pattern == pattern)
         told = next(alike, Told("unseen"))
         fed = holds_feedforward(after)
-        return SeenLayer(module, pattern, ATTENTION, told, fed, norm_place(step), borrows=True)
+        return SeenLayer(
+            module, len(sees), pattern, ATTENTION, told, fed, norm_place(step), borrows=True
+        )
     scored = any(one.scores for one in call.walk())
     told = told_by_scores(call, runs.rows)
     if scored and told.kind == "unseen":
@@ -184,6 +192,7 @@ def _layer(
     )  # fmt: skip
     return SeenLayer(
         module,
+        len(sees),
         pattern,
         mixer,
         told,

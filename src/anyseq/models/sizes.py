@@ -55,6 +55,7 @@ _SIZES = {
     **_all("qk_rope_head_dim qk_nope_head_dim rotary_dim mamba_n_heads mamba_num_heads", 8),
     **_all("n_mamba_heads mamba_d_state state_size ssm_state_size mamba_dt_rank", 8),
     **_all("time_step_rank patch_size", 8),
+    "image_size": 64,
     **_all(
         "vocab_size vocab_size_per_layer_input entity_vocab_size decoder_vocab_size "
         "src_vocab_size tgt_vocab_size pronunciation_vocab_size shape_vocab_size "
@@ -87,6 +88,9 @@ WIDTHS = {
     "block_size": 2,
 }
 """How far tokens see in some layers: so much, or one more, as some must be even."""
+
+_WINDOWED = {"window_size": 2, "patch_size": 4}
+"""For windows over pictures that are halved three times."""
 
 _CHUNKS = _all("chunk_size mamba_chunk_size global_block_size", 8)
 
@@ -131,6 +135,8 @@ def _one_scaled(
     name: str, value: Any, values: dict[str, Any], widths: dict[str, tuple[int, int]]
 ) -> Any:
     whole = isinstance(value, int)
+    if "image_size" in values and "window_size" in values and name in _WINDOWED:
+        return _WINDOWED[name]
     if name in WIDTHS and whole:
         at_least_one(name, value)
         widths[name] = (WIDTHS[name] + (WIDTHS[name] + value) % 2, value)

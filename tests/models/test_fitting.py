@@ -11,7 +11,7 @@ from transformers import CLIPConfig, CLIPModel
 
 import anyseq as aq
 from anyseq.errors import InvalidArgument, UnsupportedModel
-from anyseq.verdicts.running import as_function
+from anyseq.models import as_function
 
 
 def mixing() -> nn.Module:
