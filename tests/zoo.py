@@ -1,7 +1,7 @@
 """Every type of config that transformers has, read: `make zoo` writes docs/zoo.json and zoo.md.
 
-Each is read from its default config, with what it lacks (`COMPLETED`), at 16 tokens. Two looks at
-small copies with windows of other widths must give one Design.
+Each is read from its default config, with what it lacks (`COMPLETED`), at 16 tokens. Another
+small copy, with other weights and wider windows, must do what the Design says, layer by layer.
 """
 
 from __future__ import annotations
@@ -15,11 +15,18 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+import torch
 import transformers
-from transformers import CONFIG_MAPPING
+from transformers import CONFIG_MAPPING, PreTrainedConfig
 from transformers.models.auto import modeling_auto
 
 from anyseq.errors import AnyseqError
+from anyseq.models import Reading
+from anyseq.models.configs import text_part
+from anyseq.models.families import BY_HAND
+from anyseq.models.read_config import read_config, seen_stacks
+from anyseq.models.small import model_class, small
+from anyseq.verdicts import describe
 
 DOCS = Path(__file__).parent.parent / "docs"
 SECONDS = 90
@@ -38,8 +45,9 @@ COMPLETED: dict[str, dict[str, Any]] = {
 }
 """What default configs leave out and published ones say."""
 
-READ, NO_TEXT, NOT_BUILT, NOT_UNDERSTOOD = (
+READ, WRONG, NO_TEXT, NOT_BUILT, NOT_UNDERSTOOD = (
     "read",
+    "wrong",
     "no text sequence model",
     "cannot be built from its config",
     "not understood",
@@ -57,10 +65,6 @@ def denominator() -> set[str]:
 
 def visit(kind: str) -> dict[str, Any]:
     """One type: what came of reading it."""
-    from anyseq.models.configs import text_part
-    from anyseq.models.read_config import read_config
-    from anyseq.models.small import model_class
-
     start = time.perf_counter()
     warnings.simplefilter("ignore")
     transformers.logging.set_verbosity_error()
@@ -87,10 +91,38 @@ def visit(kind: str) -> dict[str, Any]:
     row["seconds"] = round(time.perf_counter() - start, 1)
     if reading.design is None:
         return row | {"outcome": NOT_UNDERSTOOD, "reason": reading.unknown[0]}
+    row["layers"] = describe(reading.design).split(" tokens, ", 1)[1]
+    wrong = disagreement(text, reading)
+    if wrong is not None:
+        return row | {"outcome": WRONG, "reason": wrong}
     return row | {"outcome": READ, "design": reading.design.to_dict()}
 
 
-def _line(problem: Exception) -> str:
+def disagreement(config: PreTrainedConfig, reading: Reading) -> str | None:
+    """What another small copy, with other weights and wider windows, does that the Design does not
+    say: who depends on whom, by its gradients, layer by layer."""
+    copy = small(config, wider=2)
+    try:
+        (stack, *_) = seen_stacks(copy, config)
+    except AnyseqError:
+        copy = small(config, torch.float32, wider=2)
+        (stack, *_) = seen_stacks(copy, config)
+    if config.model_type in BY_HAND:
+        stack = BY_HAND[config.model_type](config, stack, reading.tokens)
+    design = reading.design
+    assert design is not None
+    cycle = design.layer_cycle
+    if design.depth != len(stack.layers):
+        return f"{len(stack.layers)} layers instead of {design.depth}"
+    for number, seen in enumerate(stack.layers):
+        said = cycle[number % len(cycle)].sees
+        found = None if seen.pattern is None else seen.pattern.real
+        if found != said:
+            return f"layer {number + 1}: {found} instead of {said}"
+    return None
+
+
+def _line(problem: BaseException) -> str:
     return " ".join(str(problem).split())[:200]
 
 
@@ -127,14 +159,72 @@ def visited(kinds: list[str]) -> list[dict[str, Any]]:
     return rows
 
 
-def main() -> None:
-    import torch
+def page(found: dict[str, Any]) -> str:
+    """The table of docs/zoo.md."""
+    rows = found["rows"]
+    models = [row for row in rows if row["language model"]]
+    lines = [
+        "# The zoo",
+        "",
+        "Every type of config that transformers has, read by `anyseq.read` at 16 tokens: a small "
+        "copy is built from the default config, with random weights, and run on the CPU. `make "
+        "zoo` makes this page and `zoo.json`, which holds every fact.",
+        "",
+        f"transformers {found['transformers']}: {len(rows)} types.",
+        "",
+        "| outcome | types | of those for language models |",
+        "|---|---|---|",
+    ]
+    for outcome in (READ, WRONG, NOT_UNDERSTOOD, NOT_BUILT, NO_TEXT):
+        both = (sum(row["outcome"] == outcome for row in some) for some in (rows, models))
+        lines.append("| {} | {} | {} |".format(outcome, *both))
+    lines += [
+        "",
+        f"Language models are the {len(models)} types in the mappings of transformers for causal, "
+        "masked and sequence-to-sequence language models. Of an encoder-decoder the design is the "
+        "encoder's, and the facts speak of both. *seen* counts the facts that the config does not "
+        "declare and nobody compared with the source: a verdict lists them in `verdict.assumes`. "
+        "*beyond a Design* is what no Design describes; it keeps a verdict from saying yes.",
+        "",
+        "## Read",
+        "",
+        "| type | layers | seen | beyond a Design |",
+        "|---|---|---|---|",
+    ]
+    for row in rows:
+        if row["outcome"] == READ:
+            seen = sum(fact.startswith("seen: ") for fact in row["facts"])
+            unknown = "; ".join(row["unknown"])
+            lines.append(f"| {row['type']} | {row['layers']} | {seen or ''} | {unknown} |")
+    for outcome in (NOT_UNDERSTOOD, NOT_BUILT):
+        lines += ["", f"## {outcome.capitalize()}", "", "| type | why |", "|---|---|"]
+        for row in rows:
+            if row["outcome"] == outcome:
+                lines.append(f"| {row['type']} | {_cell(row['reason'])} |")
+    other = ", ".join(row["type"] for row in rows if row["outcome"] == NO_TEXT)
+    lines += ["", f"## {NO_TEXT.capitalize()}", "", f"{other}."]
+    return "\n".join(lines) + "\n"
 
+
+def _cell(text: str) -> str:
+    return text.replace("|", "/").replace("<", "(").replace(">", ")")
+
+
+def main() -> None:
     torch.set_num_threads(1)
-    kinds = sys.argv[1:] or sorted(CONFIG_MAPPING)
-    rows = visited(kinds)
-    found = {"transformers": transformers.__version__, "rows": rows}
-    (DOCS / "zoo.json").write_text(json.dumps(found, indent=1) + "\n")
+    kinds = sorted(CONFIG_MAPPING)
+    if sys.argv[1:]:  # some again, the others as they were
+        kinds = sys.argv[1:]
+    rows = {row["type"]: row for row in visited(kinds)}
+    file = DOCS / "zoo.json"
+    if sys.argv[1:]:
+        rows = {row["type"]: row for row in json.loads(file.read_text())["rows"]} | rows
+    found = {
+        "transformers": transformers.__version__,
+        "rows": [rows[kind] for kind in sorted(rows)],
+    }
+    file.write_text(json.dumps(found, indent=1) + "\n")
+    (DOCS / "zoo.md").write_text(page(found))
 
 
 if __name__ == "__main__":

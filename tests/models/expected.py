@@ -320,8 +320,13 @@ DECODERS: dict[str, Expected] = {
         depth(16) | {"layer_types": [ALL if i in LFM_ATTENTION else CONV for i in range(16)]},
         Stack(mostly(16, SHORT, rotary(1e6), at=LFM_ATTENTION)),
     ),
-    # FalconH1DecoderLayer: attention and Mamba of the same input are added.
-    "falcon_h1": Expected(depth(4), None, unknown="beside"),
+    # FalconH1DecoderLayer: attention and Mamba of the same input are added; written one after the
+    # other, which can do no less.
+    "falcon_h1": Expected(
+        depth(4),
+        Stack((Layer(mixer=Recurrence(), feedforward=False), causal(Rotary())) * 4),
+        unknown="beside",
+    ),
     # NemotronHAttention has no positions.
     "nemotron_h": Expected(
         {"hybrid_override_pattern": "M-M-M-M*-M-M-"}, Stack(nemotron("M-M-M-M*-M-M-"))

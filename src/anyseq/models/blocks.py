@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import torch
 
-from anyseq.models.calls import Call
+from anyseq.models.calls import Call, is_sequence
 from anyseq.models.dependence import Step
 
 
@@ -27,8 +27,15 @@ def norm_place(step: Step) -> str | None:
         if _ends_with_norm(block):
             return "post"
         given = any(norm.x is block.x for norm in norms)
-        return "pre" if given and not any(norm.x is step.call.out for norm in norms) else "sandwich"
+        ended = any(norm.x is step.call.out for norm in norms) and not _adds_residual(step.call)
+        return "pre" if given and not ended else "sandwich"
     return None
+
+
+def _adds_residual(call: Call) -> bool:
+    """Whether a call is handed the residual beside x, to add it itself, as Bloom's are."""
+    others = (one for one in (*call.args, *call.kwargs.values()) if one is not call.x)
+    return any(is_sequence(one) and one.shape == call.shape for one in others)
 
 
 def holds_feedforward(calls: Sequence[Call]) -> bool:
@@ -42,11 +49,12 @@ def final_norm(steps: Sequence[Step]) -> str | None:
     """The norm after the last block: "learned-layernorm" or "learned-rmsnorm", or the same without
     parameters; None if there is none."""
     mixing = [step for step in steps if step.sees is not None]
-    around = mixing[-1].within if mixing else ()
+    if norm_place(mixing[-1]) == "post":
+        return None
     for step in reversed(steps):
         if step.sees is not None:
             return None
-        outside = len(step.within) < len(around) and step.within == around[: len(step.within)]
+        outside = all(step.within[-1] in one.within[:-1] for one in mixing)
         if outside and is_norm(step.call):
             kind = "layernorm" if _centres(step.call) else "rmsnorm"
             return f"learned-{kind}" if [*step.call.module.parameters()] else kind

@@ -44,8 +44,10 @@ def _candidates(sees: Array, widths: Widths) -> Iterator[Recognised]:
         yield Recognised(Blocks(1), Blocks(1))
         return
     real, width = _real_radius(radius, widths)
-    yield Recognised(Causal() & Window(radius), Causal() & Window(real), width)
-    yield Recognised(Window(radius), Window(real), width)
+    near = Window(real) if real else Blocks(1)
+    before = Causal() & near if real else near
+    yield Recognised(Causal() & Window(radius), before, width)
+    yield Recognised(Window(radius), near, width)
     for name, (size, real_size) in widths.items():
         yield Recognised(Causal() & Blocks(size), Causal() & Blocks(real_size), name)
         yield Recognised(Blocks(size), Blocks(real_size), name)

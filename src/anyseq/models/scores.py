@@ -65,8 +65,10 @@ def told_by_scores(call: Call, rows: int) -> Told:
 
 
 def _equal_rows(out: torch.Tensor) -> bool:
-    """Whether a sequence (rows, tokens, features) is the same at every token."""
-    return bool((out - out[:, :1]).abs().max() <= _CLOSE * out.abs().max())
+    """Whether sequences (rows, tokens, features) change from row to row by the same at every token:
+    what a call adds to a residual that is its own business is the same in all rows."""
+    changes = out - out[:1]
+    return bool((changes - changes[:, :1]).abs().max() <= _CLOSE * out.abs().max())
 
 
 _ORDER = ("none", "linear", "offset", "content", "absolute", "unseen")

@@ -81,7 +81,7 @@ WIDTHS = {
     "sliding_window_size": 5,
     "attention_window_size": 5,
     "window_size": 5,
-    "local_attention": 6,
+    "local_attention": 14,
     "attention_window": 6,
     "attention_chunk_size": 7,
     "local_radius": 3,
@@ -117,32 +117,39 @@ _SHARED = {
 """Heads of keys and values, and those of queries that share them."""
 
 
-def scaled(values: dict[str, Any], widths: dict[str, tuple[int, int]]) -> dict[str, Any]:
-    """The values of a config, small; the widths that are made smaller are written down."""
+def scaled(
+    values: dict[str, Any], widths: dict[str, tuple[int, int]], wider: int = 0
+) -> dict[str, Any]:
+    """The values of a config, small; the widths of windows, by so much wider than usual, are
+    written down in `widths`."""
     small = dict(values)
     for name, value in values.items():
         if name == "rope_parameters" and isinstance(value, dict):
             small[name] = _rope(value)
         elif isinstance(value, dict):
             if name.endswith("config") or name in ("encoder", "decoder", "text_encoder"):
-                small[name] = scaled(value, widths)
+                small[name] = scaled(value, widths, wider)
         elif value is not None and not isinstance(value, bool):
-            small[name] = _one_scaled(name, value, values, widths)
+            small[name] = _one_scaled(name, value, values, widths, wider)
     return small
 
 
 def _one_scaled(
-    name: str, value: Any, values: dict[str, Any], widths: dict[str, tuple[int, int]]
+    name: str,
+    value: Any,
+    values: dict[str, Any],
+    widths: dict[str, tuple[int, int]],
+    wider: int,
 ) -> Any:
     whole = isinstance(value, int)
     if "image_size" in values and "window_size" in values and name in _WINDOWED:
         return _WINDOWED[name]
     if name in WIDTHS and whole:
         at_least_one(name, value)
-        widths[name] = (WIDTHS[name] + (WIDTHS[name] + value) % 2, value)
+        widths[name] = (WIDTHS[name] + (WIDTHS[name] + value) % 2 + wider, value)
         return widths[name][0]
     if name in WIDTHS and isinstance(value, list) and len(set(value)) == 1:
-        return [_one_scaled(name, value[0], values, widths)] * len(value)
+        return [_one_scaled(name, value[0], values, widths, wider)] * len(value)
     if name == "head_dim" and value == values.get("qk_rope_head_dim"):
         return _SIZES["qk_rope_head_dim"]  # the part of a head that is turned
     if name == "num_heads" and "expand" in values:  # of a state space as wide as all its heads
@@ -163,7 +170,7 @@ def _one_scaled(
     if name in _CHUNKS and whole:
         return min(value, _CHUNKS[name])
     if name in _LENGTHS and whole and value > 0:
-        return min(value, _POSITIONS)
+        return _POSITIONS
     if name == "max_source_positions" and whole:
         return READ_TOKENS
     if name == "num_attention_heads_per_layer":

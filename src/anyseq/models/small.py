@@ -76,12 +76,13 @@ class Small:
                 return self.model(**inputs)
 
 
-def small(config: PreTrainedConfig, dtype: torch.dtype = torch.float64) -> Small:
-    """The small copy of the model that a config describes."""
+def small(config: PreTrainedConfig, dtype: torch.dtype = torch.float64, wider: int = 0) -> Small:
+    """The small copy of the model that a config describes. wider: an even number for another one,
+    with other weights, and windows that are wider by so much."""
     name = type(config).__name__
     widths: dict[str, tuple[int, int]] = {}
     try:
-        own = type(config).from_dict(scaled(config.to_dict(), widths))
+        own = type(config).from_dict(scaled(config.to_dict(), widths, wider))
         own._attn_implementation = "eager"
         _check_size(config, own)
         with torch.random.fork_rng(devices=[]):
@@ -99,7 +100,7 @@ def small(config: PreTrainedConfig, dtype: torch.dtype = torch.float64) -> Small
     if model._can_set_experts_implementation():
         model.set_experts_implementation("eager")  # the quicker ones know no float64
     torch.nn.Module.to(model.eval(), dtype=dtype)
-    return Small(_with_random_weights(model), widths)
+    return Small(_with_random_weights(model, wider), widths)
 
 
 def _check_size(config: PreTrainedConfig, own: PreTrainedConfig) -> None:
@@ -148,10 +149,10 @@ def _beside(config: PreTrainedConfig) -> type[PreTrainedModel]:
     raise UnsupportedModel(f"{kind.__name__}: transformers has no model of it to look at")
 
 
-def _with_random_weights(model: PreTrainedModel) -> PreTrainedModel:
+def _with_random_weights(model: PreTrainedModel, seed: int) -> PreTrainedModel:
     """All that is learned normal, of a size that keeps activations near 1: what starts at 0 or 1,
     such as gates, biases and scales of norms, would look like structure."""
-    rng = generator(0)
+    rng = generator(seed)
     with torch.no_grad():
         for parameter in model.parameters():
             if parameter.is_floating_point() and parameter.requires_grad:
