@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch.nn.functional import scaled_dot_product_attention, softmax
 from torch.nn.modules.conv import _ConvNd
-from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
 
 _MEMORIES = {"cache", "past_key_values", "past_key_value", "layer_past"}
-_SOFTMAX = {softmax, torch.softmax, torch.Tensor.softmax}
+_SOFTMAX = (torch.ops.aten._softmax.default, torch.ops.aten._safe_softmax.default)
+_FUSED = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default
 
 
 @dataclass(eq=False)
@@ -22,7 +22,8 @@ class Call:
 
     x, out: (batch, tokens, features) what came in and went out, as part of one graph of autograd;
         None if it was something else. handed_on: what the caller got, equal to out.
-    scores: what was put through softmax, masked, one for each such operation within.
+    scores: what was put through softmax, masked, one for each such operation of its own.
+    scored_before: its parts that were called before the first of them.
     """
 
     name: str
@@ -34,6 +35,7 @@ class Call:
     handed_on: torch.Tensor | None = None
     parts: list[Call] = field(default_factory=list)
     scores: list[torch.Tensor] = field(default_factory=list)
+    scored_before: int = 0
 
     @property
     def is_sequence(self) -> bool:
@@ -102,47 +104,42 @@ def watched(model: torch.nn.Module, root: Call) -> Iterator[None]:
             hook.remove()
 
 
-class _Scores(TorchFunctionMode):
-    """Notes what goes into softmax, in the call under way."""
+class _Scores(TorchDispatchMode):
+    """Notes what goes into softmax, in the call under way: by the operations themselves, so that it
+    does not matter which function of torch they are part of."""
 
     def __init__(self, stack: list[Call]) -> None:
         super().__init__()
         self._stack = stack
 
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs = kwargs or {}
-        if func in _SOFTMAX:
-            scores = args[0] if args else kwargs["input"]
-            dim = kwargs.get("dim", args[1] if len(args) > 1 else -1)
-            if scores.ndim >= 3 and dim in (-1, scores.ndim - 1):
-                self._stack[-1].scores.append(scores.detach())
-        elif func is scaled_dot_product_attention:
-            self._stack[-1].scores.append(_scores_of(*args, **kwargs).detach())
-        return func(*args, **kwargs)
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        call = self._stack[-1]
+        scores = None
+        if func in _SOFTMAX and args[0].ndim >= 3 and args[1] in (-1, args[0].ndim - 1):
+            scores = args[0]
+        elif func is _FUSED:
+            scores = _fused_scores(*args, **kwargs or {})
+        if scores is not None:
+            call.scores.append(scores.detach())
+            call.scored_before = call.scored_before or len(call.parts)
+        return func(*args, **kwargs or {})
 
 
-def _scores_of(
+def _fused_scores(
     query: torch.Tensor,
     key: torch.Tensor,
     value: torch.Tensor,
-    attn_mask: torch.Tensor | None = None,
     dropout_p: float = 0.0,
     is_causal: bool = False,
+    attn_mask: torch.Tensor | None = None,
     scale: float | None = None,
-    enable_gqa: bool = False,
 ) -> torch.Tensor:
-    """The scores of scaled_dot_product_attention, by its formula."""
-    if enable_gqa:
-        key = key.repeat_interleave(query.shape[-3] // key.shape[-3], -3)
+    """The scores of scaled_dot_product_attention in one operation, by its formula."""
     scores = query @ key.mT * (query.shape[-1] ** -0.5 if scale is None else scale)
     if is_causal:
-        scores = scores.masked_fill(
-            scores.new_ones(scores.shape[-2:], dtype=torch.bool).triu(1), -torch.inf
-        )
-    if attn_mask is not None:
-        hidden = attn_mask.dtype == torch.bool
-        scores = scores.masked_fill(~attn_mask, -torch.inf) if hidden else scores + attn_mask
-    return scores
+        hidden = scores.new_ones(scores.shape[-2:], dtype=torch.bool).triu(1)
+        scores = scores.masked_fill(hidden, -torch.inf)
+    return scores if attn_mask is None else scores + attn_mask
 
 
 def _sequence_in(args: Any, kwargs: Any) -> torch.Tensor | None:
@@ -171,6 +168,6 @@ def first_sequence(out: Any) -> torch.Tensor | None:
 def scores_within(call: Call, x: torch.Tensor) -> tuple[list[torch.Tensor], torch.Tensor | None]:
     """The scores of the same call with another x, and what it gives."""
     root = Call("", call.module, (), {})
-    with torch.no_grad(), _Scores([root]):
+    with _Scores([root]):  # with gradients, without which torch runs whole layers as one operation
         out = call.again(x)
     return root.scores, first_sequence(out)

@@ -62,7 +62,8 @@ def facts_of(
     sure: Source = "declared" if declared.checked else "seen"
     yield from _patterns(stack, declared)
     if position == Absolute():
-        yield Fact("positions: a learned vector per position, added to the input", "declared")
+        known: Source = "declared" if declared.ids or declared.checked else "seen"
+        yield Fact("positions: a learned vector per position, added to the input", known)
     elif position == Sinusoidal():
         yield Fact("positions: a fixed vector per position, added to the input", sure)
     if len(layers) == len(stack.layers):

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from anyseq.design import ATTENTION, Convolution, Mixer, Recurrence
-from anyseq.models.blocks import final_norm, holds_feedforward, norm_place
+from anyseq.models.blocks import final_norm, holds_feedforward, is_whole_block, norm_place
 from anyseq.models.borrowing import with_borrowing
 from anyseq.models.calls import Call, record
 from anyseq.models.dependence import Step, follows, steps
@@ -113,7 +113,8 @@ def _stack(
     earlier = [None, *mixing[:-1]]
     layers: list[SeenLayer] = []
     for step, before, after in zip(mixing, earlier, outside, strict=True):
-        layers.append(_layer(step, before, after, layers, runs))
+        norms = norm_place(step, mixing)
+        layers.append(_layer(step, before, after, norms, layers, runs))
     modules = [step.call.module for step in mixing]
     shapes = [
         scores.shape[-2:] for calls in outside for call in calls for scores in call.scores[:1]
@@ -166,6 +167,7 @@ def _layer(
     step: Step,
     earlier: Step | None,
     after: Sequence[Call],
+    norms: str | None,
     layers: Sequence[SeenLayer],
     runs: Runs,
 ) -> SeenLayer:
@@ -176,9 +178,7 @@ def _layer(
         alike = (one.told for one in reversed(layers) if one.pattern == pattern)
         told = next(alike, Told("unseen"))
         fed = holds_feedforward(after)
-        return SeenLayer(
-            module, len(sees), pattern, ATTENTION, told, fed, norm_place(step), borrows=True
-        )
+        return SeenLayer(module, len(sees), pattern, ATTENTION, told, fed, norms, borrows=True)
     scored = any(one.scores for one in call.walk())
     told = told_by_scores(call, runs.rows)
     if scored and told.kind == "unseen":
@@ -196,8 +196,8 @@ def _layer(
         pattern,
         mixer,
         told,
-        holds_feedforward(after),
-        norm_place(step),
+        holds_feedforward(after) or is_whole_block(call),
+        norms,
         beside,
     )
 
