@@ -109,6 +109,24 @@ def test_time_and_memory_grow_with_the_tokens() -> None:
         assert out.isfinite().all()
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("pattern", [aq.Full(), aq.Causal(), aq.Window(2)], ids=str)
+def test_large_inputs_have_finite_gradients_and_weights_that_sum_to_1(
+    pattern: aq.Pattern, dtype: torch.dtype
+) -> None:
+    """φ of what is far below 0 is small, and so are sums of products of it."""
+    mixer = aq.nn.LinearAttentionMixer(DIM, HEADS, pattern=pattern, dtype=dtype)
+    for size in (1.0, 1e2, 1e4):
+        x = (size * random(4, 80, DIM)).to(dtype).requires_grad_()
+        out = mixer(x)
+        assert out.isfinite().all()
+        gradients = torch.autograd.grad(out.square().sum(), [x, *mixer.parameters()])
+        assert all(gradient.isfinite().all() for gradient in gradients)
+        same = x[:, :1].expand_as(x)
+        expected = mixer.o_proj(mixer.v_proj(same))
+        torch.testing.assert_close(mixer(same), expected, rtol=1e-4, atol=1e-5 * size)
+
+
 def test_a_row_that_sees_nothing_passes_no_gradient() -> None:
     mixer = aq.nn.LinearAttentionMixer(DIM, pattern=~aq.Full(), dtype=torch.float64)
     x = random(1, 3, DIM).requires_grad_()

@@ -18,7 +18,7 @@ _CHUNK = 64  # tokens whose weights are made; sums of chunks before them are kep
 
 class LinearAttentionMixer(nn.Module):
     """Σ_j w_ij x_j W_V W_O with w_ij = φ(x_i W_Q)·φ(x_j W_K) / head_dim, over the tokens j that i
-    sees, for each head; φ(t) = elu(t) + 1, which is positive.
+    sees, for each head; φ(t) = elu(t) + 1, at least the rounding of 1, so that it is positive.
 
     `normalised` divides by Σ_j w_ij; a token that sees none gets 0.
 
@@ -106,5 +106,8 @@ def sums_of_the_past(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch
 
 
 def _positive(x: torch.Tensor) -> torch.Tensor:
-    """elu(x) + 1, without adding 1 to what is near -1."""
-    return torch.where(x > 0, x + 1, x.clamp(max=0).exp())
+    """elu(x) + 1, at least the rounding of 1. If it could vanish, so could sums of weights, and
+    gradients of a quotient would overflow; adding a number to the sums instead would let weights no
+    longer sum to 1."""
+    least = torch.finfo(x.dtype).eps
+    return torch.where(x > 0, x + 1, x.clamp(max=0).exp().clamp(min=least))
