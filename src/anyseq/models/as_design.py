@@ -83,6 +83,8 @@ class _NoLayer(Exception):
 
 
 def _layer(seen: SeenLayer, number: int, declared: Declared) -> Layer:
+    if seen.hides:
+        raise _NoLayer(f"it holds {seen.hides} layers of attention that cannot be told apart")
     if seen.pattern is None:
         raise _NoLayer("who sees whom is none of the patterns that are known here")
     if seen.mixer is None:

@@ -21,11 +21,19 @@ _BUCKETS = (
 _BASE = 10_000.0
 
 
+def said(config: Any, name: str, default: Any = None) -> Any:
+    """What a config says under a name; the default if nothing, or not the same for all layers."""
+    try:
+        return getattr(config, name, default)
+    except RuntimeError:  # heterogeneous configs raise one where layers differ
+        return default
+
+
 def rotary_base(config: Any, layer: int) -> float | None:
     """The base of the rotary positions of a layer, counted from 0; None if none are declared."""
-    given = getattr(config, "rope_parameters", None)
+    given = said(config, "rope_parameters")
     if isinstance(given, Mapping) and given:
-        kinds = getattr(config, "layer_types", None)
+        kinds = said(config, "layer_types")
         kind = kinds[layer] if kinds and layer < len(kinds) else None
         own = given.get(kind)
         if not isinstance(own, Mapping):
@@ -33,15 +41,15 @@ def rotary_base(config: Any, layer: int) -> float | None:
             own = inner[0] if inner else given
         return _number(own.get("rope_theta"))
     for name in ("rope_theta", "rotary_emb_base", "rotary_dim", "rotary_value"):
-        if getattr(config, name, None) is not None:
-            said = getattr(config, name)
-            return _number(said) if name in ("rope_theta", "rotary_emb_base") else _BASE
+        if said(config, name) is not None:
+            value = said(config, name)
+            return _number(value) if name in ("rope_theta", "rotary_emb_base") else _BASE
     return None
 
 
 def rotary_scalings(config: Any) -> list[str]:
     """How angles are scaled for long sequences, if they are."""
-    given = getattr(config, "rope_parameters", None) or {}
+    given = said(config, "rope_parameters") or {}
     parts = [one for one in given.values() if isinstance(one, Mapping)] or [given]
     return sorted({one.get("rope_type", "default") for one in parts} - {"default"})
 
@@ -49,14 +57,14 @@ def rotary_scalings(config: Any) -> list[str]:
 def layers_without_rotary(config: Any) -> bool:
     """Whether the config says which layers have no positions."""
     names = ("no_rope_layers", "no_rope_layer_interval", "nope_layers", "layer_rope_theta")
-    return any(getattr(config, name, None) for name in names)
+    return any(said(config, name) for name in names)
 
 
 def buckets(config: Any) -> tuple[int, int] | None:
     """The number of buckets of a bias by offset, and the distance from which on they are one."""
     for count, distance in _BUCKETS:
-        if isinstance(getattr(config, count, None), int):
-            return getattr(config, count), getattr(config, distance, 128)
+        if isinstance(said(config, count), int):
+            return said(config, count), said(config, distance, 128)
     return None
 
 
@@ -64,7 +72,7 @@ def room(config: Any, small: Any, seen: int) -> int | None:
     """How many tokens a table of positions has room for, if that of the small copy has `seen`: some
     rows may be for padding, or before the first position."""
     for name in _TABLES:
-        real, own = getattr(config, name, None), getattr(small, name, None)
+        real, own = said(config, name), said(small, name)
         if isinstance(real, int) and isinstance(own, int) and abs(own - seen) <= 8:
             return real + seen - own
     return None
@@ -73,49 +81,41 @@ def room(config: Any, small: Any, seen: int) -> int | None:
 def limits(config: Any, tokens: int) -> Iterator[str]:
     """What holds from some length on, and makes more of a model than its layers show."""
     for name in ("index_topk", "keep_window_size"):
-        kept = getattr(config, name, None)
+        kept = said(config, name)
         if isinstance(kept, int) and tokens > kept:
             yield f"of more than {kept:,} keys, {kept:,} are chosen by their content ({name})"
-    blocks, size = (
-        getattr(config, name, None) for name in ("index_topk_blocks", "index_block_size")
-    )
+    blocks, size = (said(config, name) for name in ("index_topk_blocks", "index_block_size"))
     if isinstance(blocks, int) and isinstance(size, int) and tokens > blocks * size:
         yield f"blocks of keys are chosen by their content ({name}: {blocks:,} of {size:,})"
-    capacity = getattr(config, "expert_capacity", None)
+    capacity = said(config, "expert_capacity")
     if isinstance(capacity, int) and tokens > capacity:
         yield f"an expert takes {capacity:,} tokens and drops the others (expert_capacity)"
 
 
 def additions(config: Any, tokens: int) -> Iterator[str]:
     """What a Design does not say, and what changes no mask and no position."""
-    if getattr(config, "attn_temperature_tuning", None) and tokens > getattr(
-        config, "floor_scale", tokens
-    ):
+    if said(config, "attn_temperature_tuning") and tokens > getattr(config, "floor_scale", tokens):
         yield "queries are scaled by a number that grows with their position (floor_scale)"
     for name in ("attn_logit_softcapping", "attn_logit_softcap"):
-        if getattr(config, name, None):
-            yield f"scores are bounded by {getattr(config, name):g}·tanh ({name})"
+        if said(config, name):
+            yield f"scores are bounded by {said(config, name):g}·tanh ({name})"
 
 
 def details(config: Any) -> Iterator[str]:
     """What is worth saying, and matters to no verdict."""
     experts = next(
         (
-            getattr(config, name)
+            said(config, name)
             for name in ("num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts")
-            if isinstance(getattr(config, name, None), int) and getattr(config, name) > 1
+            if isinstance(said(config, name), int) and said(config, name) > 1
         ),
         None,
     )
     if experts is not None:
         yield f"a router sends each token to some of {experts:,} experts"
-    heads, shared = (
-        getattr(config, name, None) for name in ("num_attention_heads", "num_key_value_heads")
-    )
+    heads, shared = (said(config, name) for name in ("num_attention_heads", "num_key_value_heads"))
     if isinstance(heads, int) and isinstance(shared, int) and shared < heads:
         yield f"{heads} heads of queries share {shared} of keys and values"
-    if getattr(config, "use_qk_norm", None) or getattr(config, "qk_layernorm", None):
-        yield "queries and keys are normed"
 
 
 def _number(value: Any) -> float:

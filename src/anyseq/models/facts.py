@@ -157,6 +157,9 @@ def _blocks(stack: SeenStack, sure: Source) -> Iterator[Fact]:
     if stack.final_norm is not None:
         name = "an RMS norm" if stack.final_norm.endswith("rmsnorm") else "a layer norm"
         yield Fact(f"{name} after the last block", sure)
+    for extra in dict.fromkeys(one for seen in stack.layers for one in seen.extras):
+        which = tuple(one for one, seen in enumerate(stack.layers, 1) if extra in seen.extras)
+        yield Fact(f"{_which(which, len(stack.layers))}{extra}", sure, which)
     bare = tuple(one for one, seen in enumerate(stack.layers, 1) if not seen.feedforward)
     if bare:
         yield Fact(f"{_which(bare, len(stack.layers))}no feed-forward layer", sure, bare)

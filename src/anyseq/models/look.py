@@ -32,6 +32,8 @@ class SeenLayer:
     norms: the place of the block's norms. beside: whether it runs side by side with the layer
         before, on the same input. borrows: whether it attends to keys of earlier layers only; then
         what it is told is what an earlier layer with the same pattern is told.
+    hides: how many calls of attention it holds that could not be told apart, if several.
+    extras: what else its attention has, by the names of its parts.
     """
 
     module: tuple[str, str]
@@ -43,6 +45,8 @@ class SeenLayer:
     norms: str | None
     beside: bool = False
     borrows: bool = False
+    hides: int = 0
+    extras: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -179,7 +183,7 @@ def _layer(
         told = next(alike, Told("unseen"))
         fed = holds_feedforward(after)
         return SeenLayer(module, len(sees), pattern, ATTENTION, told, fed, norms, borrows=True)
-    scored = any(one.scores for one in call.walk())
+    scored = sum(bool(one.scores) for one in call.walk())
     told = told_by_scores(call, runs.rows)
     if scored and told.kind == "unseen":
         told = told_by_gradients(call, runs.rows)
@@ -199,7 +203,19 @@ def _layer(
         holds_feedforward(after) or is_whole_block(call),
         norms,
         beside,
+        hides=scored if scored > 1 else 0,
+        extras=_extras(call),
     )
+
+
+def _extras(call: Call) -> tuple[str, ...]:
+    names = {name.lower() for name, _ in call.module.named_children()}
+    found = []
+    if any("norm" in name and name[0] in "qk" for name in names):
+        found.append("queries and keys are normed")
+    if any(name.startswith(("gate", "g_proj", "attn_gate")) for name in names):
+        found.append("what heads give is gated")
+    return tuple(found)
 
 
 def _has_sinks(call: Call) -> bool:

@@ -33,7 +33,7 @@ def read_config(given: Any, tokens: int | None = None) -> Reading:
     text = text_part(config)
     check_layers(text)
     with _quiet():
-        copy, stacks = _copied(text)
+        copy, stacks = copied(text)
     room = _room(text, copy, stacks)
     length = (min(USUAL_TOKENS, room) if room else USUAL_TOKENS) if tokens is None else tokens
     if room is not None and length > room:
@@ -70,17 +70,23 @@ def read_config(given: Any, tokens: int | None = None) -> Reading:
     )
 
 
-def _copied(config: PreTrainedConfig) -> tuple[Small, tuple[SeenStack, ...]]:
-    """A small copy and what it shows; in float32 if it cannot be run in float64."""
-    copy = small(config)
+def copied(config: PreTrainedConfig, wider: int = 0) -> tuple[Small, tuple[SeenStack, ...]]:
+    """A small copy and what it shows; in float32 if it cannot be run in float64, and with smaller
+    weights if some mask is none that is known: large scores may give keys a weight of 0. wider: for
+    another copy (see `small`)."""
+    copy = small(config, wider=wider)
     try:
-        return copy, seen_stacks(copy, config)
+        stacks = _seen_stacks(copy, config)
     except UnsupportedModel:
-        copy = small(config, torch.float32)
-        return copy, seen_stacks(copy, config)
+        copy = small(config, torch.float32, wider=wider)
+        stacks = _seen_stacks(copy, config)
+    if all(layer.pattern is not None for stack in stacks for layer in stack.layers):
+        return copy, stacks
+    gentle = small(config, copy.model.dtype, wider=wider, gain=0.25)
+    return gentle, _seen_stacks(gentle, config)
 
 
-def seen_stacks(copy: Small, config: PreTrainedConfig) -> tuple[SeenStack, ...]:
+def _seen_stacks(copy: Small, config: PreTrainedConfig) -> tuple[SeenStack, ...]:
     """What a small copy shows of its stacks of layers."""
     model = copy.model
     runs = Runs(

@@ -68,11 +68,12 @@ _SIZES = {
 _COUNTS = {
     **_all("num_experts n_routed_experts num_local_experts moe_num_experts", 4),
     **_all(
-        "num_experts_per_tok moe_topk moe_k num_experts_per_token n_group topk_group "
-        "num_expert_group n_shared_experts zero_expert_num n_groups mamba_n_groups mamba_ngroups",
+        "n_group topk_group num_expert_group n_shared_experts zero_expert_num n_groups "
+        "mamba_n_groups mamba_ngroups",
         1,
     ),
-    "index_n_heads": 2,
+    **_all("index_n_heads kv_n_heads num_experts_per_tok moe_topk moe_k", 2),
+    "num_experts_per_token": 2,
 }
 """At most so much."""
 
@@ -187,8 +188,6 @@ def _rope(given: dict[str, Any]) -> dict[str, Any]:
         return {kind: _rope(one) if isinstance(one, dict) else one for kind, one in given.items()}
     plain = {name: one for name, one in given.items() if not isinstance(one, list)}
     plain["rope_type"] = "default"
-    if "mrope_section" in given:
-        planes = round(_HEAD_SIZE * given.get("partial_rotary_factor", 1.0)) // 2
-        rest = [1] * (len(given["mrope_section"]) - 1)
-        plain["mrope_section"] = [planes - len(rest), *rest]
+    planes = round(_HEAD_SIZE * given.get("partial_rotary_factor", 1.0)) // 2
+    plain["mrope_section"] = [planes - 2, 1, 1]  # of time, height and width, where they differ
     return plain

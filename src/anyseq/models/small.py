@@ -76,9 +76,18 @@ class Small:
                 return self.model(**inputs)
 
 
-def small(config: PreTrainedConfig, dtype: torch.dtype = torch.float64, wider: int = 0) -> Small:
-    """The small copy of the model that a config describes. wider: an even number for another one,
-    with other weights, and windows that are wider by so much."""
+def small(
+    config: PreTrainedConfig,
+    dtype: torch.dtype = torch.float64,
+    *,
+    wider: int = 0,
+    gain: float = 1.0,
+) -> Small:
+    """The small copy of the model that a config describes.
+
+    wider: an even number for another one, with other weights, and windows that are wider by so
+        much. gain: a factor of all weights.
+    """
     name = type(config).__name__
     widths: dict[str, tuple[int, int]] = {}
     try:
@@ -100,7 +109,7 @@ def small(config: PreTrainedConfig, dtype: torch.dtype = torch.float64, wider: i
     if model._can_set_experts_implementation():
         model.set_experts_implementation("eager")  # the quicker ones know no float64
     torch.nn.Module.to(model.eval(), dtype=dtype)
-    return Small(_with_random_weights(model, wider), widths)
+    return Small(_with_random_weights(model, wider, gain), widths)
 
 
 def _check_size(config: PreTrainedConfig, own: PreTrainedConfig) -> None:
@@ -126,9 +135,10 @@ def model_class(config: PreTrainedConfig) -> type[PreTrainedModel]:
         modeling_auto.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING,
     ):
         if type(config) in mapping:
-            found: Any = mapping[type(config)]
-            kind: type[PreTrainedModel] = found[0] if isinstance(found, list | tuple) else found
-            return kind
+            with suppress(ValueError):  # a name in the mapping that nothing has
+                found: Any = mapping[type(config)]
+                kind: type[PreTrainedModel] = found[0] if isinstance(found, list | tuple) else found
+                return kind
     return _beside(config)
 
 
@@ -149,7 +159,7 @@ def _beside(config: PreTrainedConfig) -> type[PreTrainedModel]:
     raise UnsupportedModel(f"{kind.__name__}: transformers has no model of it to look at")
 
 
-def _with_random_weights(model: PreTrainedModel, seed: int) -> PreTrainedModel:
+def _with_random_weights(model: PreTrainedModel, seed: int, gain: float) -> PreTrainedModel:
     """All that is learned normal, of a size that keeps activations near 1: what starts at 0 or 1,
     such as gates, biases and scales of norms, would look like structure."""
     rng = generator(seed)
@@ -158,7 +168,7 @@ def _with_random_weights(model: PreTrainedModel, seed: int) -> PreTrainedModel:
             if parameter.is_floating_point() and parameter.requires_grad:
                 fan = min(parameter.shape[-2:]) if parameter.ndim > 1 else 1
                 noise = torch.randn(parameter.shape, generator=rng, dtype=torch.float64)
-                parameter.copy_(noise / max(fan, 1) ** 0.5)
+                parameter.copy_(gain * noise / max(fan, 1) ** 0.5)
     return model
 
 

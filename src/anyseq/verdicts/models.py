@@ -14,6 +14,7 @@ from anyseq.errors import UnsupportedModel
 from anyseq.models import Function, Probe, Reading, as_function, probe, read
 from anyseq.nn import Transformer
 from anyseq.verdicts import seen
+from anyseq.verdicts.text import AS_READ
 from anyseq.verdicts.verdict import Finding, Verdict, no_fixes
 
 _PROBED = 256  # tokens; the probe runs as many sequences of that many tokens at once
@@ -72,7 +73,7 @@ def _subject(name: str, reading: Reading) -> _Subject:
         reading.tokens,
         None if design is None else replace(design, domain="cube"),
         reading.unknown,
-        tuple(Finding(fact.source, True, fact.says, "as read") for fact in reading.facts),
+        tuple(Finding(fact.source, True, fact.says, AS_READ) for fact in reading.facts),
         reading.assumed,
     )
 

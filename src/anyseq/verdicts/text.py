@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 
 ANSWERS = {True: "yes", False: "no", None: "unknown"}
 
+AS_READ = "as read"
+"""What facts about a model rest on, in the place of a theorem."""
+
 _WIDTH = 80
 
 
@@ -32,10 +35,15 @@ def verdict_text(verdict: Verdict) -> str:
         "",
     ]
     for one in verdict.findings:
-        mark = "read" if one.theorem == "as read" else ANSWERS[one.holds]
-        lines += _wrapped(f"  {mark:<8}", f"{one.rule}: {one.saw.rstrip('.')} [{one.theorem}]")
-    for fact in verdict.assumes:
-        lines += _wrapped("  assumes ", fact)
+        if one.theorem == AS_READ:
+            head = "known" if one.rule == "declared" else one.rule
+            lines += _wrapped(f"  {head:<8}", one.saw)
+            continue
+        lines += _wrapped(
+            f"  {ANSWERS[one.holds]:<8}", f"{one.rule}: {one.saw.rstrip('.')} [{one.theorem}]"
+        )
+    if verdict.assumes:
+        lines += _wrapped("  assumes ", "what was seen, in a copy with random weights")
     if verdict.witness is not None:
         lines += ["", *_wrapped("  witness ", str(verdict.witness))]
     if verdict.certificate is not None:

@@ -81,7 +81,7 @@ def test_every_token_reads_what_it_wants(design: aq.Design) -> None:
     check_gathered(design, wanted or "")
 
 
-@pytest.mark.parametrize("line", [line for line, _, _ in rows()])
+@pytest.mark.parametrize("line", [line for line, design, _ in rows() if design.layers is None])
 def test_the_gallery(line: str) -> None:
     design = replace(next(row[1] for row in rows() if row[0] == line), depth=None)
     wanted = gathers(design)
