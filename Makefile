@@ -7,7 +7,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test soak matrix sanitize lint types layers bench clean
+.PHONY: demo test soak matrix sanitize zoo lint types layers bench clean
 
 demo: .venv/core
 	$(BIN)/anyseq demo
@@ -30,6 +30,10 @@ matrix: .venv/full
 sanitize: .venv/full
 	$(BIN)/python tests/sanitize.py address
 	$(BIN)/python tests/sanitize.py thread
+
+# Every type of config that transformers has, read: docs/zoo.json and docs/zoo.md. Half an hour.
+zoo: .venv/full
+	OMP_NUM_THREADS=1 $(BIN)/python tests/zoo.py
 
 lint: .venv/full
 	$(BIN)/ruff check

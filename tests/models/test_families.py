@@ -9,8 +9,6 @@ import anyseq as aq
 from anyseq.models.families import CHECKED
 from models.expected import EXPECTED, Stack
 
-pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit.script:DeprecationWarning")
-
 
 def test_every_checked_family_is_here() -> None:
     assert {key.split(",")[0] for key in EXPECTED} == CHECKED

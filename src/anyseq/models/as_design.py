@@ -153,7 +153,10 @@ def _shortened(reasons: list[str]) -> list[str]:
         why = one.split(": ", 1)[1]
         first.setdefault(why, one)
         counts[why] += 1
-    return [
-        text + (f" (so are {counts[why] - 1} more)" if counts[why] > 1 else "")
-        for why, text in first.items()
-    ]
+    return [text + _and_more(counts[why] - 1) for why, text in first.items()]
+
+
+def _and_more(count: int) -> str:
+    if count == 0:
+        return ""
+    return " (so does 1 more)" if count == 1 else f" (so do {count:,} more)"

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
+from warnings import catch_warnings
 
 import torch
 from transformers import PreTrainedConfig
@@ -165,10 +166,12 @@ def _subject(
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """transformers says nothing of small copies: their ids and lengths are not the user's."""
+    """transformers says nothing of small copies: their ids and lengths are not the user's, nor are
+    the warnings of its code."""
     before = logging.get_verbosity()
     logging.set_verbosity_error()
     try:
-        yield
+        with catch_warnings(action="ignore"):
+            yield
     finally:
         logging.set_verbosity(before)
