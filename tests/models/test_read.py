@@ -15,7 +15,6 @@ from anyseq.models import read
 from anyseq.patterns import Blocks, Coarse
 from hf.zoo import build
 
-
 NARROW = aq.Causal() & aq.Window(2)
 EXPECTED: dict[str, tuple[aq.Position, tuple[aq.Pattern, ...]]] = {
     "bert": (aq.Absolute(), (aq.Full(),)),

@@ -10,28 +10,27 @@ from typing import Any
 
 import torch
 
-from anyseq.base import at_least_one, generator, uniform
+from anyseq.base import at_least_one
 from anyseq.design import Design
 from anyseq.errors import InvalidArgument, UnsupportedModel
-from anyseq.models.as_design import as_design
-from anyseq.models.facts import Declared
-from anyseq.models.look import Runs, SeenStack, look
-from anyseq.models.one_line import in_one_line
+from anyseq.models.read_module import read_module
 from anyseq.models.reading import Fact, Reading
-from anyseq.models.running import as_function, is_hugging_face
+from anyseq.models.running import is_hugging_face
 from anyseq.nn import Transformer, made_of
 from anyseq.patterns import Causal, Full, Pattern, pattern_text
 
-_MOST_TOKENS = 256  # of a module that is itself run
+_MOST_TOKENS = 256  # for masks that are looked at pair by pair
 
 
-def read(what: Any, tokens: int | None = None) -> Reading:
+def read(what: Any, tokens: int | None = None, *, example: Any = None) -> Reading:
     """What a model is, as a Design, and how each fact is known.
 
     what: a Hugging Face model or config (an object, a dictionary, or the path of a config.json or
         of its folder); any torch module that maps (batch, tokens, features), or ids, to (batch,
         tokens, anything).
     tokens: the length to read it for; 16 unless given, or fewer if the model takes no more.
+    example: what a torch module takes, where that is something else, such as pictures: a tensor,
+        of which the first item of the batch is used, or a tuple or a dictionary of them.
 
     Of a Hugging Face model a small copy is built from the config, with random weights, and run on
     the CPU; nothing is downloaded, no code but transformers' own is run. A torch module is copied
@@ -39,12 +38,15 @@ def read(what: Any, tokens: int | None = None) -> Reading:
     """
     if tokens is not None:
         at_least_one("tokens", tokens)
+    own = isinstance(what, torch.nn.Module) and not is_hugging_face(what)
+    if example is not None and (not own or isinstance(what, Transformer) or tokens is not None):
+        raise InvalidArgument(
+            "example: given; expected only with a torch module of your own, and without tokens"
+        )
     if isinstance(what, Transformer):
         return _read_transformer(what, tokens)
-    if isinstance(what, torch.nn.Module) and is_hugging_face(what):
-        return _read_model(what, tokens)
     if isinstance(what, torch.nn.Module):
-        return _read_module(what, tokens)
+        return read_module(what, tokens, example) if own else _read_model(what, tokens)
     if isinstance(what, str | PathLike | Mapping) or hasattr(what, "model_type"):
         from anyseq.models.read_config import read_config  # transformers is slow to import
 
@@ -93,49 +95,6 @@ def _read_model(model: Any, tokens: int | None) -> Reading:
         )
     reading = read_config(model.config, tokens)
     return replace(reading, subject=f"{name}: {reading.subject}")
-
-
-def _read_module(module: torch.nn.Module, tokens: int | None) -> Reading:
-    """A copy of the module is run, in float64."""
-    name = type(module).__name__
-    function = as_function(module, tokens=tokens)
-    length = function.tokens
-    if length > _MOST_TOKENS:
-        raise InvalidArgument(
-            f"tokens={length}: {name} is read by running it, on up to {_MOST_TOKENS} tokens"
-        )
-    rows = length + 3  # another number than that of the tokens, so that it is seen which is which
-
-    def run(equal: bool) -> Any:
-        x = uniform(1, length, function.features, rng=generator(1))
-        x = x[:, :1].expand_as(x) if equal else x
-        return function(x.expand(rows, -1, -1).clone().requires_grad_())
-
-    runs = Runs(function.module, lambda: run(False), lambda: run(True), rows, (length,), {})
-    with function.random_weights(1):
-        stacks = looked_at(runs, name)
-    if not stacks:
-        return Reading(name, length, None, (), ("no part of it moves content between tokens",))
-    described = as_design(stacks[0], Declared(turns=turns(function.module)), length)
-    return Reading(name, length, described.design, described.facts, described.unknown)
-
-
-def looked_at(runs: Runs, name: str) -> tuple[SeenStack, ...]:
-    """What is seen of a model; whatever goes wrong in it is said in one line."""
-    try:
-        return look(runs)
-    except InvalidArgument:
-        raise
-    except Exception as problem:  # the model is somebody else's
-        raise UnsupportedModel(
-            f"{name} could not be run: {type(problem).__name__}: {in_one_line(problem)}"
-        ) from problem
-
-
-def turns(model: torch.nn.Module) -> bool:
-    """Whether some part of a model turns vectors by their position, by the name of its class."""
-    names = {type(part).__name__.lower() for part in model.modules()}
-    return any("rotary" in name or "rope" in name for name in names)
 
 
 def idle(design: Design) -> list[Fact]:

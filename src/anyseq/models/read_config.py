@@ -22,7 +22,8 @@ from anyseq.models.configs import as_config, check_layers, text_part
 from anyseq.models.facts import Declared
 from anyseq.models.families import BY_HAND, CHECKED, block_sparse
 from anyseq.models.look import Runs, SeenStack
-from anyseq.models.read import idle, looked_at, several, turns
+from anyseq.models.read import idle, several
+from anyseq.models.read_module import looked_at, turns
 from anyseq.models.reading import Fact, Reading
 from anyseq.models.sizes import READ_TOKENS
 from anyseq.models.small import ROWS, TOKENS, Small, small

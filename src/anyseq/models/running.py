@@ -28,6 +28,19 @@ def as_function(
     logits if it has one vector of them for each token. anyseq.nn.Transformer with `vocab` is probed
     without it.
     """
+    name, copy = type(model).__name__, in_float64(model)
+    if features is not None:
+        at_least_one("features", features)
+    if is_hugging_face(model):
+        return _embedded(copy, features or 1, tokens or USUAL_TOKENS)
+    if isinstance(copy, Transformer):
+        copy.embedding = None
+        return Function(name, copy, copy, features or copy.dim, tokens or copy.design.tokens)
+    return fitted(name, copy, features, tokens)
+
+
+def in_float64(model: torch.nn.Module) -> torch.nn.Module:
+    """A copy of a model, in evaluation mode, on the CPU."""
     name = type(model).__name__
     if any(parameter.is_meta for parameter in model.parameters()):
         raise InvalidArgument(f"{name} has parameters on the meta device: expected real weights")
@@ -41,14 +54,7 @@ def as_function(
         # torch fuses layers without gradients into single operations, which tell nothing of how
         # much they compute.
         parameter.requires_grad_(parameter.is_floating_point())
-    if features is not None:
-        at_least_one("features", features)
-    if is_hugging_face(model):
-        return _embedded(copy, features or 1, tokens or USUAL_TOKENS)
-    if isinstance(copy, Transformer):
-        copy.embedding = None
-        return Function(name, copy, copy, features or copy.dim, tokens or copy.design.tokens)
-    return fitted(name, copy, features, tokens)
+    return copy
 
 
 def is_hugging_face(model: object) -> bool:

@@ -1,0 +1,106 @@
+"""A torch module of somebody's own, read by running a copy of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from anyseq.base import generator, uniform
+from anyseq.errors import InvalidArgument, UnsupportedModel
+from anyseq.models.as_design import as_design
+from anyseq.models.facts import Declared
+from anyseq.models.function import Function
+from anyseq.models.look import Runs, SeenStack, look
+from anyseq.models.one_line import in_one_line
+from anyseq.models.reading import Reading
+from anyseq.models.running import as_function, in_float64
+
+_MOST_TOKENS = 256
+_ROWS = (16, 17)  # of a batch: one of them is not the number of tokens
+
+
+def read_module(module: torch.nn.Module, tokens: int | None, example: Any) -> Reading:
+    """A copy of the module is run, in float64, with random weights."""
+    if example is not None:
+        return _by_example(module, example)
+    function = as_function(module, tokens=tokens)
+    length = function.tokens
+    if length > _MOST_TOKENS:
+        raise InvalidArgument(
+            f"tokens={length}: {function.name} is read by running it, on up to {_MOST_TOKENS} "
+            "tokens"
+        )
+    rows = next(count for count in _ROWS if count != length)
+
+    def run(equal: bool) -> Any:
+        x = uniform(1, length, function.features, rng=generator(1))
+        x = x[:, :1].expand_as(x) if equal else x
+        return function(x.expand(rows, -1, -1).clone().requires_grad_())
+
+    return _reading(
+        function,
+        Runs(function.module, lambda: run(False), lambda: run(True), rows, (length,), {}),
+    )
+
+
+def _by_example(module: torch.nn.Module, example: Any) -> Reading:
+    """The module on what its user says it takes, in every row of the batch the same."""
+    copy = in_float64(module)
+
+    def run(equal: bool) -> Any:
+        given = _repeated(example, equal)
+        with torch.random.fork_rng(devices=[]):
+            if isinstance(given, dict):
+                return copy(**given)
+            return copy(*given) if isinstance(given, tuple) else copy(given)
+
+    function = Function(type(module).__name__, copy, copy, 1, 1)
+    return _reading(function, Runs(copy, lambda: run(False), lambda: run(True), _ROWS[0], (), {}))
+
+
+def _repeated(example: Any, equal: bool) -> Any:
+    """The first item of a batch, in every row; equal: with the same number everywhere."""
+    if isinstance(example, Mapping):
+        return {name: _repeated(one, equal) for name, one in example.items()}
+    if isinstance(example, tuple | list):
+        return tuple(_repeated(one, equal) for one in example)
+    if not isinstance(example, torch.Tensor) or example.ndim == 0:
+        raise InvalidArgument(
+            f"example: {type(example).__name__}; expected a tensor (batch, ...), or a tuple or a "
+            "dictionary of tensors"
+        )
+    first = example[:1].detach().cpu()
+    first = first.double() if first.is_floating_point() else first
+    first = first.flatten()[0].expand_as(first) if equal else first
+    return first.expand(_ROWS[0], *first.shape[1:]).clone()
+
+
+def _reading(function: Function, runs: Runs) -> Reading:
+    with function.random_weights(1):
+        stacks = looked_at(runs, function.name)
+    if not stacks:
+        why = "no part of it moves content between tokens"
+        return Reading(function.name, function.tokens, None, (), (why,))
+    length = stacks[0].tokens
+    described = as_design(stacks[0], Declared(turns=turns(function.module)), length)
+    return Reading(function.name, length, described.design, described.facts, described.unknown)
+
+
+def looked_at(runs: Runs, name: str) -> tuple[SeenStack, ...]:
+    """What is seen of a model; whatever goes wrong in it is said in one line."""
+    try:
+        return look(runs)
+    except InvalidArgument:
+        raise
+    except Exception as problem:  # the model is somebody else's
+        raise UnsupportedModel(
+            f"{name} could not be run: {type(problem).__name__}: {in_one_line(problem)}"
+        ) from problem
+
+
+def turns(model: torch.nn.Module) -> bool:
+    """Whether some part of a model turns vectors by their position, by the name of its class."""
+    names = {type(part).__name__.lower() for part in model.modules()}
+    return any("rotary" in name or "rope" in name for name in names)
