@@ -137,20 +137,39 @@ def test_a_layer_that_was_replaced_is_only_probed() -> None:
 
 
 def test_a_torch_layer_commutes_with_permutations() -> None:
+    """By its design, which was only seen: the verdict says so."""
     layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
     for norm, name in (("sup", "W1"), ("lp", "W2")):
         verdict = aq.check(layer, norm=norm, tokens=5)
-        assert verdict.universal is None  # seen, not proved
+        assert verdict.universal is False
+        assert "full" in verdict.assumes
         assert verdict.witness is not None
         assert verdict.witness.name == name
         assert verdict.witness.replay(as_function(layer)) >= verdict.witness.bound - 1e-12
-        assert "not proved for others" in verdict.reason
     assert aq.check(layer, target="equivariant", tokens=5).universal is None
-    assert aq.check(layer, tokens=5).table().splitlines()[2].split() == [
-        "all",
-        "unknown",
-        "unknown",
-    ]
+    assert aq.check(layer, tokens=5).table().splitlines()[2].split() == ["all", "no", "no"]
+
+
+class Circular(nn.Module):
+    """Attention without positions and, in the same module, a convolution around a circle: on
+    identical tokens nothing of it is seen."""
+
+    features = 8
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.attention = nn.MultiheadAttention(8, 2, batch_first=True)
+        self.near = nn.Linear(8, 8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        mixed = self.attention(x, x, x, need_weights=False)[0]
+        return x + mixed + torch.tanh(self.near(x)).roll(1, 1)
+
+
+def test_a_module_that_does_more_than_was_read_is_only_probed() -> None:
+    verdict = aq.check(Circular(), norm="lp", tokens=6)
+    assert verdict.universal is None
+    assert "does not commute with permutations" in verdict.reason
 
 
 def probed(module: nn.Module, norm: str, target: str) -> dict[str, tuple[bool | None, str]]:

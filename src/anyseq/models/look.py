@@ -17,8 +17,11 @@ from anyseq.models.calls import Call, record
 from anyseq.models.dependence import Step, follows, steps
 from anyseq.models.input_seen import InputSeen, input_seen
 from anyseq.models.masks import Recognised, Widths, recognised
-from anyseq.models.scores import Told, told_by_gradients, told_by_scores
+from anyseq.models.scores import Told, same_inside, told_by_gradients, told_by_scores
 from anyseq.patterns import Causal, Window
+
+_PADDING = 8  # tokens that a model adds at the end, at most
+_WIDEST = 16  # radius of a convolution
 
 
 @dataclass(frozen=True)
@@ -28,7 +31,7 @@ class SeenLayer:
     module: its name in the model, and its class. tokens: how many it was run on.
     pattern: who sees whom; None if it is none that is known here.
     mixer: "attention", what is in its place, or None if that is not known.
-    told: what attention knows of where tokens are. rotary: whether its module turns vectors.
+    told: what attention knows of where tokens are.
     norms: the place of the block's norms. beside: whether it runs side by side with the layer
         before, on the same input. borrows: whether it attends to keys of earlier layers only; then
         what it is told is what an earlier layer with the same pattern is told.
@@ -189,7 +192,7 @@ def _layer(
         told = told_by_gradients(call, runs.rows)
     if not (told.sums_to_one or told.sinks) and _has_sinks(call):
         told = replace(told, sinks=True)
-    mixer = ATTENTION if scored else _other_mixer(pattern)
+    mixer = ATTENTION if scored else _other_mixer(pattern, call, runs.rows)
     assert call.x is not None
     beside = earlier is not None and earlier.call.out is not None and (
         not follows(call.x, earlier.call.out)
@@ -228,24 +231,24 @@ def _cropped(step: Step, lengths: tuple[int, ...]) -> np.ndarray[Any, Any]:
     sees = step.sees
     assert sees is not None
     for length in lengths:
-        if length < len(sees) and not sees[:length, length:].any():
-            real = sees[:length, :length]
-            if len(sees) - length <= 8 and real.shape == (length, length):
-                return real
+        if length < len(sees) <= length + _PADDING and not sees[:length, length:].any():
+            return sees[:length, :length]
     return sees
 
 
-def _other_mixer(pattern: Recognised | None) -> Mixer | None:
+def _other_mixer(pattern: Recognised | None, call: Call, rows: int) -> Mixer | None:
     """What mixes without softmax: what reaches back to the first token carries a state; what
-    reaches a few tokens is a convolution."""
+    reaches a few tokens, and does the same everywhere, is a convolution."""
     if pattern is None:
         return None
     small = pattern.small
     if small == Causal():
         return Recurrence()
-    for width in range(2, 33):
-        if small == Causal() & Window(width - 1):
-            return Convolution(width, causal=True)
-        if small == Window(width - 1):
-            return Convolution(2 * width - 1)
+    for radius in range(1, _WIDEST):
+        if small in (Window(radius), Causal() & Window(radius)) and (
+            same_inside(call, rows, radius)
+        ):
+            if small == Window(radius):
+                return Convolution(2 * radius + 1)
+            return Convolution(radius + 1, causal=True)
     return None

@@ -153,3 +153,17 @@ def told_by_gradients(call: Call, rows: int) -> Told:
         if len(seen) and float((seen - seen[0]).abs().max()) > _CLOSE * float(row.abs().max()):
             return Told("unseen")
     return Told("none")
+
+
+def same_inside(call: Call, rows: int, radius: int) -> bool:
+    """Whether a call gives the same for all of identical tokens that are not near an end."""
+    assert call.x is not None
+    if call.shape[0] != rows:
+        return False
+    content = torch.randn(call.shape[2], generator=generator(2), dtype=torch.float64).to(call.x)
+    with torch.no_grad():
+        out = first_sequence(call.again(content.expand(call.shape).clone()))
+    if out is None or out.shape[1] <= 2 * radius:
+        return False
+    inside = out[:, radius : out.shape[1] - radius]
+    return bool((inside - inside[:, :1]).abs().max() <= _CLOSE * out.abs().max())

@@ -8,6 +8,8 @@ import numpy as np
 from anyseq.design import Design
 from anyseq.graph import refine
 from anyseq.models import Function, Probe
+from anyseq.patterns import Full
+from anyseq.positions import NoPosition
 from anyseq.verdicts import witnesses
 from anyseq.verdicts.verdict import Finding
 from anyseq.verdicts.witness import Witness
@@ -98,7 +100,18 @@ def disagreement(design: Design, probe: Probe) -> str | None:
                     f"identical tokens at {earlier} and {other} are told apart, which its "
                     "description does not explain"
                 )
+    if _commutes_with_all(design) and probe.tokens > 1 and "permutations" not in probe.equivariant:
+        return "it does not commute with permutations, which its description does not explain"
     return None
+
+
+def _commutes_with_all(design: Design) -> bool:
+    """Whether every network of the design commutes with every permutation of the tokens."""
+    plain = all(
+        layer.attends and layer.pattern == Full() and layer.position == NoPosition()
+        for layer in design.layer_cycle
+    )
+    return plain and design.input_position == NoPosition() and not design.bos
 
 
 def _reached(design: Design) -> np.ndarray:
