@@ -169,7 +169,9 @@ class Circular(nn.Module):
 def test_a_module_that_does_more_than_was_read_is_only_probed() -> None:
     verdict = aq.check(Circular(), norm="lp", tokens=6)
     assert verdict.universal is None
-    assert "does not commute with permutations" in verdict.reason
+    assert verdict.design is None
+    (lie,) = (finding for finding in verdict.findings if finding.rule == "description")
+    assert "does not commute with permutations" in lie.saw
 
 
 def probed(module: nn.Module, norm: str, target: str) -> dict[str, tuple[bool | None, str]]:
