@@ -99,7 +99,7 @@ def test_a_design_of_layers() -> None:
         "layer 3 of 4, in turn",
         "causal, no positions, sinks",
         "recurrence",
-        "hears token j (0 is BOS)",
+        "depends on token j (0 is BOS)",
     ):
         assert word in text
     for panel, layer in zip(figure.axes, dict.fromkeys(layers), strict=True):

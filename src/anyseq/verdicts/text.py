@@ -52,7 +52,8 @@ def verdict_text(verdict: Verdict) -> str:
         hint = "no layer sees later tokens; the target causal asks about causal functions"
         lines += ["", *_wrapped("  note    ", hint)]
     design = verdict.design
-    if design is not None and design.position == Absolute() and design.depth is None:
+    plain = design is not None and design.layers is None and design.position == Absolute()
+    if plain and design is not None and design.depth is None:
         conditions = ", ".join(map(_condition, verdict.fixed_width))
         known = f"conditions of Yun et al. 2020b for fixed width, in L^p: {conditions}"
         lines += ["", *_wrapped("  also    ", known)]
