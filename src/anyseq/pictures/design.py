@@ -64,7 +64,7 @@ def _draw(panel: Axes, layer: Layer, design: Design) -> None:
     for axis in (panel.xaxis, panel.yaxis):
         axis.set_major_locator(MaxNLocator(nbins=6, integer=True, min_n_ticks=1))
     first = " (0 is BOS)" * design.bos
-    panel.set_xlabel(f"{'looks at' if layer.attends else 'hears'} token j{first}", color=INK)
+    panel.set_xlabel(f"{'looks at' if layer.attends else 'depends on'} token j{first}", color=INK)
     panel.set_ylabel("token i", color=INK)
 
 

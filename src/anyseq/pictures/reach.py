@@ -29,7 +29,7 @@ def reach_figure(reach: Reach) -> Figure:
     )
     for axis in (panel.xaxis, panel.yaxis):
         axis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
-    panel.set_xlabel("hears of token j")
+    panel.set_xlabel("depends on token j")
     panel.set_ylabel("token k")
     bar = made.colorbar(image, ax=panel, shrink=0.8)
     bar.set_label("layers needed")
