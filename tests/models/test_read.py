@@ -15,6 +15,8 @@ from anyseq.models import read
 from anyseq.patterns import Blocks, Coarse
 from hf.zoo import build
 
+pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit.script:DeprecationWarning")
+
 NARROW = aq.Causal() & aq.Window(2)
 EXPECTED: dict[str, tuple[aq.Position, tuple[aq.Pattern, ...]]] = {
     "bert": (aq.Absolute(), (aq.Full(),)),

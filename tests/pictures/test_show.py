@@ -158,8 +158,8 @@ def test_pictures_of_reach_and_of_what_verdicts_cost() -> None:
     assert aq.show(causal).axes[0].get_title() == "all pairs j ≤ k meet within 1 layer"
     one = aq.show(aq.check(aq.Design(1))).axes[0]
     assert all(float(tick).is_integer() for tick in one.get_xticks())
-    with pytest.raises(InvalidArgument, match=r"Mamba.*who reaches whom is not known"):
-        aq.show(aq.check({"model_type": "mamba"}))
+    with pytest.raises(InvalidArgument, match=r"FNet.*who reaches whom is not known"):
+        aq.show(aq.check({"model_type": "fnet", "num_hidden_layers": 1}))
     row = {"pattern": "Window", "tokens": 8, "seconds": 0.2, "extra_bytes": 3e6}
     figure = bench_check_figure({"verdicts": [row, row | {"tokens": 16, "seconds": 0.4}]})
     assert [label.get_text() for label in figure.axes[0].get_xticklabels()] == ["8", "16"]

@@ -77,6 +77,9 @@ def refine(design: Design) -> Refinement:
     connections nothing else is sure, and the limit is that all positions differ.
     """
     size, begin = vertices(design), start(design)
+    for one in design.layer_cycle:
+        if one.attends:
+            _rule(one.probability, one, size)  # a map that is not known is refused, at once
     if len(np.unique(begin)) == len(begin) or _all_alike(design, begin):
         classes = begin[design.bos :]
         return Refinement(classes, classes, 0)

@@ -45,6 +45,8 @@ def as_design(stack: SeenStack, declared: Declared, tokens: int) -> Described:
     unknown = _shortened(unknown)
     if len({seen.tokens for seen in stack.layers}) > 1:
         unknown.append("tokens are merged or split between layers")
+    if stack.entered is not None:
+        unknown.append(f"positions enter before layer {stack.entered + 1}, not at the input")
     position = _input_position(stack)
     if position is None:
         unknown.append("some positions get the same vector at the input, others do not")

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import torch
 
 from anyseq.base import generator
-from anyseq.models.calls import Call, is_sequence
+from anyseq.models.calls import Call, adds_residual
 from anyseq.models.dependence import Step
 
 
@@ -30,7 +30,7 @@ def norm_place(step: Step, mixing: Sequence[Step]) -> str | None:
         if _ends_with_norm(block):
             return "post"
         given = any(norm.x is block.x for norm in norms)
-        ended = any(norm.x is step.call.out for norm in norms) and not _adds_residual(step.call)
+        ended = any(norm.x is step.call.out for norm in norms) and not adds_residual(step.call)
         return "pre" if given and not ended else "sandwich"
     return None
 
@@ -52,12 +52,6 @@ def _place_among(step: Step, norms: Sequence[Call]) -> str | None:
     own = x[0, token].detach()
     carried, whole = float(gradient[0, token] @ own), float(weights @ own)
     return "pre" if abs(carried) > abs(whole) / 2 else "post"
-
-
-def _adds_residual(call: Call) -> bool:
-    """Whether a call is handed the residual beside x, to add it itself, as Bloom's are."""
-    others = (one for one in (*call.args, *call.kwargs.values()) if one is not call.x)
-    return any(is_sequence(one) and one.shape == call.shape for one in others)
 
 
 def holds_feedforward(calls: Sequence[Call]) -> bool:

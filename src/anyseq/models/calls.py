@@ -156,6 +156,12 @@ def is_sequence(value: Any) -> bool:
     return isinstance(value, torch.Tensor) and value.ndim == 3 and value.is_floating_point()
 
 
+def adds_residual(call: Call) -> bool:
+    """Whether a call is handed the residual beside x, to add it itself, as Bloom's are."""
+    others = (one for one in (*call.args, *call.kwargs.values()) if one is not call.x)
+    return any(is_sequence(one) and one.shape == call.shape for one in others)
+
+
 def first_sequence(out: Any) -> torch.Tensor | None:
     """The sequence that a module gives, of what else it may give beside it."""
     if isinstance(out, dict):

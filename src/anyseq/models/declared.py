@@ -86,7 +86,7 @@ def limits(config: Any, tokens: int) -> Iterator[str]:
             yield f"of more than {kept:,} keys, {kept:,} are chosen by their content ({name})"
     blocks, size = (said(config, name) for name in ("index_topk_blocks", "index_block_size"))
     if isinstance(blocks, int) and isinstance(size, int) and tokens > blocks * size:
-        yield f"blocks of keys are chosen by their content ({name}: {blocks:,} of {size:,})"
+        yield f"blocks of keys are chosen by their content, {blocks:,} of {size:,} keys"
     capacity = said(config, "expert_capacity")
     if isinstance(capacity, int) and tokens > capacity:
         yield f"an expert takes {capacity:,} tokens and drops the others (expert_capacity)"

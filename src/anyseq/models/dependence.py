@@ -81,9 +81,17 @@ def steps(call: Call, rows: int, within: tuple[Call, ...] = ()) -> list[Step]:
     if not mixes(sees):
         return [Step(call, None, within)]
     parts = [one for part in call.parts for one in steps(part, rows, inner)]
-    if (sees & ~_composed(parts, len(sees))).any():
+    if (sees & ~_composed(parts, len(sees))).any() or _mixed_before(call, parts, rows):
         return [Step(call, sees, within)]
     return parts
+
+
+def _mixed_before(call: Call, parts: Sequence[Step], rows: int) -> bool:
+    """Whether the first part that mixes got something that the call itself had mixed."""
+    first = next((one.call.x for one in parts if one.sees is not None), None)
+    if first is None or call.x is None or first.shape[:2] != call.shape[:2]:
+        return False
+    return first.requires_grad and mixes(dependence(call.x, first, rows))
 
 
 def mixes(sees: Array) -> bool:

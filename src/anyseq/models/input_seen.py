@@ -30,14 +30,25 @@ def input_seen(model: torch.nn.Module, first: Call, rows: int, tokens: int) -> I
     x = first.x
     assert x is not None
     vectors = (x[0] if x.shape[0] == rows else x[:, 0])[:tokens]
-    plain = vectors.detach()
-    apart = (plain[:, None] - plain).abs().amax(2) > _CLOSE * plain.abs().max()
+    apart = _apart(vectors.detach())
     different = apart | torch.eye(len(vectors), dtype=torch.bool)
     if not apart.any():
         return InputSeen("none")
     if not different.all():
         return InputSeen("shared")
     return _table(model, vectors) or InputSeen("fixed")
+
+
+def mostly_same(x: torch.Tensor, rows: int, tokens: int) -> bool:
+    """Whether a sequence of x (rows, tokens, features), or with tokens first, is the same at most
+    pairs of tokens: a router may send a few of equal tokens elsewhere, by rounding."""
+    apart = _apart((x[0] if x.shape[0] == rows else x[:, 0])[:tokens].detach())
+    return float(apart.double().mean()) < 0.5
+
+
+def _apart(vectors: torch.Tensor) -> torch.Tensor:
+    """(tokens, tokens) bool: which two vectors differ."""
+    return (vectors[:, None] - vectors).abs().amax(2) > _CLOSE * vectors.abs().max()
 
 
 def _table(model: torch.nn.Module, vectors: torch.Tensor) -> InputSeen | None:
@@ -49,7 +60,8 @@ def _table(model: torch.nn.Module, vectors: torch.Tensor) -> InputSeen | None:
         if one.requires_grad and one.is_floating_point() and one.squeeze(0).ndim == 2
     }
     rows = []
-    for place in (3, 5):
+    places = (len(vectors) - 2, len(vectors) - 1)
+    for place in places:
         found = torch.autograd.grad(
             (vectors[place] * weights).sum(),
             list(named.values()),
@@ -58,7 +70,7 @@ def _table(model: torch.nn.Module, vectors: torch.Tensor) -> InputSeen | None:
         )
         rows.append({name: one for name, one in zip(named, found, strict=True) if one is not None})
     for name in rows[0].keys() & rows[1].keys():
-        third, fifth = (one[name].squeeze(0).abs().amax(1).nonzero().flatten() for one in rows)
-        if len(third) == len(fifth) == 1 and int(fifth - third) == 2:
-            return InputSeen("learned", named[name].shape[-2] - int(third) + 3, name)
+        one, other = (found[name].squeeze(0).abs().amax(1).nonzero().flatten() for found in rows)
+        if len(one) == len(other) == 1 and int(other - one) == 1:
+            return InputSeen("learned", named[name].shape[-2] - int(one) + places[0], name)
     return None

@@ -3,6 +3,7 @@ else a block has."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,7 +16,7 @@ from anyseq.models.blocks import final_norm, holds_feedforward, is_whole_block, 
 from anyseq.models.borrowing import with_borrowing
 from anyseq.models.calls import Call, record
 from anyseq.models.dependence import Step, follows, steps
-from anyseq.models.input_seen import InputSeen, input_seen
+from anyseq.models.input_seen import InputSeen, input_seen, mostly_same
 from anyseq.models.masks import Recognised, Widths, recognised
 from anyseq.models.scores import Told, same_inside, told_by_gradients, told_by_scores
 from anyseq.patterns import Causal, Window
@@ -57,6 +58,8 @@ class SeenStack:
     """The layers that follow each other on one sequence. tokens: how many they were run on.
 
     part: "encoder" or "decoder" of a model that has both, otherwise "".
+    entered: the first layer before which equal tokens become different though no layer before it
+        tells them apart; None if there is none.
     tied: whether modules are called more than once. crossing: calls of attention to another
         sequence.
     """
@@ -66,6 +69,7 @@ class SeenStack:
     layers: tuple[SeenLayer, ...]
     input: InputSeen
     final_norm: str | None
+    entered: int | None
     tied: bool
     crossing: int
 
@@ -94,12 +98,26 @@ def look(runs: Runs) -> tuple[SeenStack, ...]:
     root = record(runs.model, runs.different)
     found = with_borrowing(steps(root, runs.rows), root)
     same = record(runs.model, runs.equal)
-    again = dict(zip(root.walk(), same.walk(), strict=False))
+    again = _paired(root, same)
     stacks = []
     for part, chosen in _by_part(found, runs.decoder).items():
         if any(step.sees is not None for step in chosen):
             stacks.append(_stack(part, chosen, root, again, runs))
     return tuple(stacks)
+
+
+def _paired(root: Call, other: Call) -> dict[Call, Call]:
+    """The calls of one run and those of another: each module's first, second, ... call."""
+    numbered = []
+    for run in (root, other):
+        count: Counter[str] = Counter()
+        calls = {}
+        for call in run.walk():
+            calls[call.name, count[call.name]] = call
+            count[call.name] += 1
+        numbered.append(calls)
+    first, second = numbered
+    return {call: second[key] for key, call in first.items() if key in second}
 
 
 def _by_part(found: Sequence[Step], decoder: torch.nn.Module | None) -> dict[str, list[Step]]:
@@ -122,6 +140,7 @@ def _stack(
     for step, before, after in zip(mixing, earlier, outside, strict=True):
         norms = norm_place(step, mixing)
         layers.append(_layer(step, before, after, norms, layers, runs))
+    entered = _first_told(mixing, layers, again, runs)
     modules = [step.call.module for step in mixing]
     shapes = [
         scores.shape[-2:] for calls in outside for call in calls for scores in call.scores[:1]
@@ -132,8 +151,9 @@ def _stack(
         part,
         tokens,
         tuple(layers),
-        input_seen(runs.model, again[_outermost(first)], runs.rows, tokens),
+        input_seen(runs.model, again[first.call], runs.rows, tokens),
         final_norm(chosen),
+        entered,
         tied=len(set(map(id, modules))) < len(modules),
         crossing=sum(
             queries == first.call.shape[1] and keys in runs.lengths and keys != queries
@@ -142,9 +162,23 @@ def _stack(
     )
 
 
-def _outermost(step: Step) -> Call:
-    """The largest call around a step that maps a sequence: nothing is mixed before it."""
-    return next(call for call in (*step.within, step.call) if call.is_sequence)
+def _first_told(
+    mixing: Sequence[Step], layers: Sequence[SeenLayer], again: dict[Call, Call], runs: Runs
+) -> int | None:
+    """The layer before which positions enter, past the input: with equal tokens, as long as all
+    layers average, every layer gets the same for all of them."""
+    for number, (step, layer) in enumerate(zip(mixing, layers, strict=True)):
+        call = again.get(step.call)
+        if call is None or call.x is None or call.shape != step.call.shape:
+            return None
+        if number and not mostly_same(call.x, runs.rows, layer.tokens):
+            return number
+        told = layer.told
+        if layer.mixer != ATTENTION or layer.pattern is None or told.sinks or not told.sums_to_one:
+            return None
+        if not number and not mostly_same(call.x, runs.rows, layer.tokens):
+            return None  # at the input
+    return None
 
 
 def _around(part: str, root: Call, runs: Runs) -> list[Call]:

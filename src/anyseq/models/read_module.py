@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,6 +19,7 @@ from anyseq.models.reading import Reading
 from anyseq.models.running import as_function, in_float64
 
 _MOST_TOKENS = 256
+_TURNS = re.compile("[Rr]otary|R[oO]PE|Rope(?![a-z])")
 _ROWS = (16, 17)  # of a batch: one of them is not the number of tokens
 
 
@@ -82,6 +84,8 @@ def _reading(function: Function, runs: Runs) -> Reading:
         stacks = looked_at(runs, function.name)
     if not stacks:
         why = "no part of it moves content between tokens"
+        if function.tokens == 1 and runs.lengths:
+            why = "there is one token only, so that nothing is moved"
         return Reading(function.name, function.tokens, None, (), (why,))
     length = stacks[0].tokens
     described = as_design(stacks[0], Declared(turns=turns(function.module)), length)
@@ -91,7 +95,8 @@ def _reading(function: Function, runs: Runs) -> Reading:
 def looked_at(runs: Runs, name: str) -> tuple[SeenStack, ...]:
     """What is seen of a model; whatever goes wrong in it is said in one line."""
     try:
-        return look(runs)
+        with torch.inference_mode(False), torch.enable_grad():  # whatever the caller does
+            return look(runs)
     except InvalidArgument:
         raise
     except Exception as problem:  # the model is somebody else's
@@ -102,5 +107,4 @@ def looked_at(runs: Runs, name: str) -> tuple[SeenStack, ...]:
 
 def turns(model: torch.nn.Module) -> bool:
     """Whether some part of a model turns vectors by their position, by the name of its class."""
-    names = {type(part).__name__.lower() for part in model.modules()}
-    return any("rotary" in name or "rope" in name for name in names)
+    return any(_TURNS.search(type(part).__name__) for part in model.modules())

@@ -11,9 +11,10 @@ from dataclasses import dataclass, replace
 import torch
 
 from anyseq.base import generator
-from anyseq.models.calls import Call, first_sequence, scores_within
+from anyseq.models.calls import Call, adds_residual, first_sequence, scores_within
 
 _CLOSE = 1e-4  # angles are computed in float32, whatever the rest is in
+_LOWEST = -1e30  # for what masks make of scores, infinities too
 _HIDDEN = 1e3  # a score that is lower by more gets no weight
 
 
@@ -59,15 +60,16 @@ def told_by_scores(call: Call, rows: int) -> Told:
     kinds = [_told(scores) for scores in found]
     # several softmaxes, as differential attention has them, differ in nothing but their weights
     told = max(kinds, key=lambda one: _ORDER.index(one.kind))
-    return replace(
-        told, sums_to_one=out is None or _equal_rows(out if first else out.transpose(0, 1))
-    )
+    if out is None:
+        return told
+    sequences = out if first else out.transpose(0, 1)
+    return replace(told, sums_to_one=_equal_rows(sequences, adds_residual(call)))
 
 
-def _equal_rows(out: torch.Tensor) -> bool:
-    """Whether sequences (rows, tokens, features) change from row to row by the same at every token:
-    what a call adds to a residual that is its own business is the same in all rows."""
-    changes = out - out[:1]
+def _equal_rows(out: torch.Tensor, residual: bool) -> bool:
+    """Whether sequences (rows, tokens, features) are the same at every token. residual: up to what
+    is the same in all rows, where a call adds what it was handed beside x."""
+    changes = out - out[:1] if residual else out
     return bool((changes - changes[:, :1]).abs().max() <= _CLOSE * out.abs().max())
 
 
@@ -84,11 +86,14 @@ def _by_head(scores: torch.Tensor, batch: int) -> torch.Tensor | None:
 def _told(scores: torch.Tensor) -> Told:
     tokens = scores.shape[2]
     sinks = scores.shape[3] > tokens
-    scores = scores[..., :tokens]
+    scores = scores[..., :tokens].clamp(min=_LOWEST)
     own = scores.diagonal(dim1=2, dim2=3)[..., None]
     if not (own > scores.amax(3, keepdim=True) - _HIDDEN).all():
         return Told("unseen", sinks=sinks)
-    seen = (scores > own - _HIDDEN)[0].any(0)  # (queries, keys)
+    by_head = (scores > own - _HIDDEN)[0]  # (heads, queries, keys)
+    seen = by_head.any(0)
+    if not by_head.all(0).equal(seen):
+        return Told("unseen", sinks=sinks)  # heads with masks of their own
     relative = torch.where(seen, scores - own, 0.0)
     close = _CLOSE * (1 + float(own.abs().max()))
     if float(relative.abs().max()) <= close:
@@ -145,14 +150,17 @@ def told_by_gradients(call: Call, rows: int) -> Told:
     out = first_sequence(call.again(x))
     assert out is not None
     weights = torch.randn(out.shape[2], generator=generator(3), dtype=torch.float64).to(out)
+    given = []
     for token in range(tokens):
         value = (out[0, token] * weights).sum()
         row = torch.autograd.grad(value, x, retain_graph=True)[0][0]
         others = torch.cat([row[:token], row[token + 1 :]])  # the token itself is also the query
         seen = others[others.abs().amax(1) > 0]
+        given += [out[:1, token]] * len(seen[:1])
         if len(seen) and float((seen - seen[0]).abs().max()) > _CLOSE * float(row.abs().max()):
             return Told("unseen")
-    return Told("none")
+    same = _equal_rows(torch.stack(given, 1).detach(), False) if given else False
+    return Told("none", sums_to_one=same or adds_residual(call))
 
 
 def same_inside(call: Call, rows: int, radius: int) -> bool:

@@ -48,10 +48,12 @@ def check_model(
 
     It is read as a design (`anyseq.read`), which is judged by the rules for designs, for all
     weights. What they rest on that was only seen in a small copy stands in `verdict.assumes`; then
-    True is not given. A model is also probed from outside, with its own weights and with random
-    ones. If it does what no network of its design does, the design is not used. If a probe fails in
-    every trial there is a witness on that very model; but nothing is said of weights that were not
-    tried, so that the answer is None, as it is if all probes pass, unless the rules say more.
+    True is not given, and False only where transformers' own model was read.
+
+    A model is also probed from outside, with its own weights and with random ones. If it does what
+    no network of its design does, the design is not used. If a probe fails in every trial there is
+    a witness on that very model; but nothing is said of weights that were not tried, so that the
+    answer is None, as it is if all probes pass, unless the rules say more.
 
     tokens: the length; 16 unless given, or that of the design, or one that a torch module takes.
     """
@@ -131,6 +133,12 @@ def _answer(subject: _Subject, seconds: float, norm: str, target: str) -> Verdic
         assumes=subject.assumes,
         _again=partial(_answer, subject, seconds),
     )
+    if verdict.universal is False and subject.function is not None and subject.assumes:
+        reason = (
+            f"as it was seen it cannot, which is not proved for other weights: {verdict.reason}"
+        )
+        found = _with_replay(subject, verdict)
+        return replace(found, universal=None, reason=reason, _fixes=no_fixes)
     if verdict.universal is False:
         return _with_replay(subject, verdict)
     failed = _seen_to_fail(subject, verdict)
