@@ -11,6 +11,7 @@ import resource
 import sys
 import time
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -147,26 +148,29 @@ def _send(kind: str, pipe: Any) -> None:
 
 
 def visited(kinds: list[str]) -> list[dict[str, Any]]:
-    """All of them, each in a process of its own, so that none takes the others along."""
+    """All of them, each in a process of its own, so that none takes the others along; two at a
+    time."""
+    with ThreadPoolExecutor(2) as pool:
+        return list(pool.map(_alone, kinds))
+
+
+def _alone(kind: str) -> dict[str, Any]:
     context = get_context("fork")
-    rows = []
-    for kind in kinds:
-        here, there = context.Pipe()
-        process = context.Process(target=_send, args=(kind, there))
-        process.start()
-        there.close()
-        try:
-            row = here.recv() if here.poll(SECONDS) else None
-        except EOFError:
-            row = None
-        process.kill()
-        process.join()
-        if row is None:
-            row = {"type": kind, "language model": kind in denominator(),
-                   "outcome": NOT_UNDERSTOOD, "reason": f"not read in {SECONDS} s"}  # fmt: skip
-        rows.append(row)
-        sys.stderr.write(f"{kind}: {row['outcome']} {row.get('reason', '')}\n")
-    return rows
+    here, there = context.Pipe()
+    process = context.Process(target=_send, args=(kind, there))
+    process.start()
+    there.close()
+    try:
+        row = here.recv() if here.poll(SECONDS) else None
+    except EOFError:
+        row = None
+    process.kill()
+    process.join()
+    if row is None:
+        row = {"type": kind, "language model": kind in denominator(),
+               "outcome": NOT_UNDERSTOOD, "reason": f"not read in {SECONDS} s"}  # fmt: skip
+    sys.stderr.write(f"{kind}: {row['outcome']} {row.get('reason', '')}\n")
+    return row
 
 
 def page(found: dict[str, Any]) -> str:

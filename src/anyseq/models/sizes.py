@@ -186,7 +186,7 @@ def _one_width(
 ) -> int:
     """One of several widths: the smallest is as usual, the others are wider by 2, 4, ..."""
     rank = sorted({at_least_one(name, one) for one in among}).index(value)
-    small = WIDTHS[name] + (WIDTHS[name] + value) % 2 + 2 * rank + wider
+    small: int = WIDTHS[name] + (WIDTHS[name] + value) % 2 + 2 * rank + wider
     widths[f"{name}[{value}]" if rank else name] = (small, value)
     return small
 

@@ -134,11 +134,9 @@ def _answer(subject: _Subject, seconds: float, norm: str, target: str) -> Verdic
         _again=partial(_answer, subject, seconds),
     )
     if verdict.universal is False and subject.function is not None and subject.assumes:
-        reason = (
-            f"as it was seen it cannot, which is not proved for other weights: {verdict.reason}"
-        )
-        found = _with_replay(subject, verdict)
-        return replace(found, universal=None, reason=reason, _fixes=no_fixes)
+        reason = f"as seen it cannot, which is not proved for other weights: {verdict.reason}"
+        shown = _with_replay(subject, verdict)
+        return replace(shown, universal=None, reason=reason, _fixes=no_fixes)
     if verdict.universal is False:
         return _with_replay(subject, verdict)
     failed = _seen_to_fail(subject, verdict)
