@@ -11,7 +11,7 @@ import torch
 from anyseq.base import at_least_one
 from anyseq.design import USUAL_TOKENS, Design
 from anyseq.errors import UnsupportedModel
-from anyseq.models import Function, Probe, Reading, as_function, probe, read
+from anyseq.models import Function, Probe, Reading, as_function, is_hugging_face, probe, read
 from anyseq.nn import Transformer
 from anyseq.verdicts import seen
 from anyseq.verdicts.text import AS_READ
@@ -26,7 +26,8 @@ class _Subject:
 
     design: how it was read, if it could be. unsure: why a True for the design would not be one for
         the subject, or why there is no design. findings: what was read.
-    assumes: what of that was seen and is declared nowhere.
+    assumes: what of that was seen and is declared nowhere. own: whether it is a module of
+        somebody's own, not one of transformers' or of ours.
     function, probe: the model, and what was seen of it from outside.
     """
 
@@ -36,6 +37,7 @@ class _Subject:
     unsure: tuple[str, ...]
     findings: tuple[Finding, ...]
     assumes: tuple[str, ...] = ()
+    own: bool = False
     function: Function | None = None
     probe: Probe | None = None
 
@@ -111,6 +113,8 @@ def _of_description(module: torch.nn.Module, tokens: int | None) -> _Subject:
         why = f"it could not be read: {problem}"
         return _Subject(type(module).__name__, tokens or USUAL_TOKENS, None, (why,), ())
     subject = _subject(reading.subject, reading)
+    if not isinstance(module, Transformer) and not is_hugging_face(module):
+        return replace(subject, own=True)
     if isinstance(module, Transformer):
         width = f"the theorems let the width grow; here it is {module.dim}"
         subject = replace(subject, unsure=(width, *subject.unsure))
@@ -133,7 +137,7 @@ def _answer(subject: _Subject, seconds: float, norm: str, target: str) -> Verdic
         assumes=subject.assumes,
         _again=partial(_answer, subject, seconds),
     )
-    if verdict.universal is False and subject.function is not None and subject.assumes:
+    if verdict.universal is False and subject.own:
         reason = f"as seen it cannot, which is not proved for other weights: {verdict.reason}"
         shown = _with_replay(subject, verdict)
         return replace(shown, universal=None, reason=reason, _fixes=no_fixes)
