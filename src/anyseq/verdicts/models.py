@@ -114,11 +114,20 @@ def _of_description(module: torch.nn.Module, tokens: int | None) -> _Subject:
         return _Subject(type(module).__name__, tokens or USUAL_TOKENS, None, (why,), ())
     subject = _subject(reading.subject, reading)
     if not isinstance(module, Transformer) and not is_hugging_face(module):
-        return replace(subject, own=True)
+        return replace(subject, own=True, design=_with_more(subject.design))
     if isinstance(module, Transformer):
         width = f"the theorems let the width grow; here it is {module.dim}"
         subject = replace(subject, unsure=(width, *subject.unsure))
     return subject
+
+
+def _with_more(design: Design | None) -> Design | None:
+    """A design with what a look may have missed, since it is written without modules: feed-forward
+    halves, and a map after the last norm."""
+    if design is None:
+        return None
+    layers = [replace(layer, feedforward=True) for layer in design.layer_cycle]
+    return replace(design.with_layers(layers), final_norm=None)
 
 
 def _answer(subject: _Subject, seconds: float, norm: str, target: str) -> Verdict:
