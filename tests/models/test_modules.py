@@ -136,3 +136,83 @@ def test_nothing_is_left_behind() -> None:
     assert all(torch.equal(before[name], one) for name, one in module.named_parameters())
     assert not any(part._forward_hooks or part._forward_pre_hooks for part in module.modules())
     assert module.training
+
+
+class Attend(nn.Module):
+    """x + attention, with peculiarities that a look has to notice or to call unknown."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__()
+        self.kind = kind
+        self.qkv, self.out = nn.Linear(8, 24), nn.Linear(8, 8)
+        self.places = nn.Parameter(torch.randn(32, 8))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        batch, tokens, _ = x.shape
+        places = self.places[:tokens]
+        q, k, v = self.qkv(x).chunk(3, -1)
+        v = v + places if self.kind == "in the values" else v
+        q, k, v = (part.view(batch, tokens, 2, 4).transpose(1, 2) for part in (q, k, v))
+        scores = q @ k.mT
+        index = torch.arange(tokens)
+        if self.kind == "by head":
+            later = (index[:, None] < index).expand(2, -1, -1) & torch.tensor([1, 0])[:, None, None]
+            scores = scores.masked_fill(later.bool(), -torch.inf)
+        if self.kind == "strictly causal":
+            scores = scores.masked_fill(index[:, None] <= index, -1e4)
+            scores = torch.where(index[:, None] == 0, -torch.inf, scores)
+        weights = scores.softmax(-1).nan_to_num()
+        mixed = (weights @ v).transpose(1, 2).reshape(batch, tokens, 8)
+        out: torch.Tensor = x + self.out(mixed)
+        return out
+
+
+class Twice(nn.Module):
+    """Two layers; positions are added before one of them."""
+
+    features = 8
+
+    def __init__(self, before: int | None, kind: str = "") -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(Attend(kind) for _ in range(2))
+        self.places = nn.Parameter(torch.randn(32, 8))
+        self.before = before
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for number, layer in enumerate(self.layers):
+            x = layer(x + self.places[: x.shape[1]] if number == self.before else x)
+        return x
+
+
+def test_positions_that_a_module_adds_to_numbers() -> None:
+    design = aq.read(Twice(0), 6).design
+    assert design is not None
+    assert design.input_position == aq.Absolute()
+
+
+def test_positions_that_enter_later() -> None:
+    reading = aq.read(Twice(1), 6)
+    assert reading.design is None
+    assert reading.unknown == ("positions enter before layer 2, not at the input",)
+
+
+@pytest.mark.parametrize("kind", ["in the values", "by head", "strictly causal"])
+def test_what_is_not_described_is_not_read_as_something_else(kind: str) -> None:
+    reading = aq.read(Twice(None, kind), 7)
+    assert reading.design is None
+    assert reading.unknown
+
+
+@pytest.mark.parametrize("tokens", [2, 3, 4, 5])
+def test_short_sequences(tokens: int) -> None:
+    design = aq.read(Decoder(True), tokens).design
+    assert design is not None
+    assert design.input_position == aq.Absolute()
+
+
+def test_gradients_are_on_whatever_the_caller_does() -> None:
+    expected = aq.read(Decoder(True), 8)
+    with torch.no_grad():
+        assert aq.read(Decoder(True), 8) == expected
+    with torch.inference_mode():
+        assert aq.read({"model_type": "bert", "num_hidden_layers": 1}).design is not None

@@ -186,6 +186,11 @@ REFUSED: dict[str, tuple[Any, type[AnyseqError], str]] = {
         UnsupportedModel,
         "no small copy can be built",
     ),
+    "windows of several widths": (
+        {"model_type": "longformer", "num_hidden_layers": 2, "attention_window": [64, 128]},
+        UnsupportedModel,
+        "expected one width for all layers",
+    ),
     "too many layers": (
         {"model_type": "llama", "num_hidden_layers": 10**9},
         UnsupportedModel,

@@ -14,12 +14,18 @@ import torch
 from anyseq.design import ATTENTION, Convolution, Mixer, Recurrence
 from anyseq.models.blocks import final_norm, holds_feedforward, is_whole_block, norm_place
 from anyseq.models.borrowing import with_borrowing
-from anyseq.models.calls import Call, record
+from anyseq.models.calls import Call, adds_residual, record
 from anyseq.models.dependence import Step, follows, steps
 from anyseq.models.input_seen import InputSeen, input_seen, mostly_same
 from anyseq.models.masks import Recognised, Widths, recognised
-from anyseq.models.scores import Told, same_inside, told_by_gradients, told_by_scores
-from anyseq.patterns import Causal, Window
+from anyseq.models.scores import (
+    Told,
+    commutes,
+    same_inside,
+    told_by_gradients,
+    told_by_scores,
+)
+from anyseq.patterns import Causal, Full, Window
 
 _PADDING = 8  # tokens that a model adds at the end, at most
 _WIDEST = 16  # radius of a convolution
@@ -223,7 +229,10 @@ def _layer(
     scored = sum(bool(one.scores) for one in call.walk())
     told = told_by_scores(call, runs.rows)
     if scored and told.kind == "unseen":
-        told = told_by_gradients(call, runs.rows)
+        told = told_by_gradients(call, runs.rows, len(sees))
+    everything = pattern is not None and pattern.small == Full()
+    if told.kind == "none" and everything and not adds_residual(call):
+        told = told if commutes(call, runs.rows) else Told("absolute")
     if not (told.sums_to_one or told.sinks) and _has_sinks(call):
         told = replace(told, sinks=True)
     mixer = ATTENTION if scored else _other_mixer(pattern, call, runs.rows)

@@ -43,10 +43,17 @@ def read(what: Any, tokens: int | None = None, *, example: Any = None) -> Readin
         raise InvalidArgument(
             "example: given; expected only with a torch module of your own, and without tokens"
         )
+    with torch.inference_mode(False), torch.enable_grad():  # whatever the caller does
+        return _read(what, tokens, example)
+
+
+def _read(what: Any, tokens: int | None, example: Any) -> Reading:
     if isinstance(what, Transformer):
         return _read_transformer(what, tokens)
     if isinstance(what, torch.nn.Module):
-        return read_module(what, tokens, example) if own else _read_model(what, tokens)
+        if is_hugging_face(what):
+            return _read_model(what, tokens)
+        return read_module(what, tokens, example)
     if isinstance(what, str | PathLike | Mapping) or hasattr(what, "model_type"):
         from anyseq.models.read_config import read_config  # transformers is slow to import
 

@@ -95,8 +95,7 @@ def _reading(function: Function, runs: Runs) -> Reading:
 def looked_at(runs: Runs, name: str) -> tuple[SeenStack, ...]:
     """What is seen of a model; whatever goes wrong in it is said in one line."""
     try:
-        with torch.inference_mode(False), torch.enable_grad():  # whatever the caller does
-            return look(runs)
+        return look(runs)
     except InvalidArgument:
         raise
     except Exception as problem:  # the model is somebody else's

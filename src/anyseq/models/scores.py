@@ -138,29 +138,41 @@ def _groups(curve: torch.Tensor, met: torch.Tensor, close: float) -> tuple[int, 
     return tuple(groups)
 
 
-def told_by_gradients(call: Call, rows: int) -> Told:
-    """The same, where scores are not those of all tokens against all: without positions every
-    visible key of a row weighs the same, and so does the gradient by it on identical tokens."""
+def told_by_gradients(call: Call, rows: int, tokens: int) -> Told:
+    """The same of the first tokens, where scores are not those of all against all: without
+    positions every visible key of a row weighs the same, and so does the gradient by it on
+    identical tokens."""
     assert call.x is not None
     if call.shape[0] != rows:
         return Told("unseen")
-    tokens, features = call.shape[1:]
-    content = torch.randn(features, generator=generator(2), dtype=torch.float64).to(call.x)
-    x = content.expand(rows, tokens, -1).clone().requires_grad_()
+    content = torch.randn(call.shape[2], generator=generator(2), dtype=torch.float64).to(call.x)
+    x = content.expand(call.shape).clone().requires_grad_()
     out = first_sequence(call.again(x))
     assert out is not None
     weights = torch.randn(out.shape[2], generator=generator(3), dtype=torch.float64).to(out)
-    given = []
     for token in range(tokens):
         value = (out[0, token] * weights).sum()
         row = torch.autograd.grad(value, x, retain_graph=True)[0][0]
         others = torch.cat([row[:token], row[token + 1 :]])  # the token itself is also the query
         seen = others[others.abs().amax(1) > 0]
-        given += [out[:1, token]] * len(seen[:1])
         if len(seen) and float((seen - seen[0]).abs().max()) > _CLOSE * float(row.abs().max()):
             return Told("unseen")
-    same = _equal_rows(torch.stack(given, 1).detach(), False) if given else False
+    same = _equal_rows(out[:1, :tokens].detach(), False)
     return Told("none", sums_to_one=same or adds_residual(call))
+
+
+def commutes(call: Call, rows: int) -> bool:
+    """Whether a call commutes with a permutation of the tokens."""
+    assert call.x is not None
+    if call.shape[0] != rows:
+        return True  # not seen
+    order = torch.randperm(call.shape[1], generator=generator(4))
+    x = torch.randn(call.shape, generator=generator(5), dtype=torch.float64).to(call.x)
+    with torch.no_grad():
+        plain, moved = (first_sequence(call.again(one)) for one in (x, x[:, order].contiguous()))
+    if plain is None or moved is None:
+        return True
+    return bool((plain[:, order] - moved).abs().max() <= _CLOSE * plain.abs().max())
 
 
 def same_inside(call: Call, rows: int, radius: int) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from anyseq.base import at_least_one
+from anyseq.errors import InvalidArgument
 
 READ_TOKENS = 30
 """The length of what an encoder reads, where a decoder writes TOKENS; a multiple of small windows,
@@ -150,7 +151,9 @@ def _one_scaled(
         widths[name] = (WIDTHS[name] + (WIDTHS[name] + value) % 2 + wider, value)
         return widths[name][0]
     if name in WIDTHS and isinstance(value, list):
-        return [_one_width(name, one, value, widths, wider) for one in value]
+        if len(set(value)) != 1:
+            raise InvalidArgument(f"{name}={value}: expected one width for all layers")
+        return [_one_scaled(name, value[0], values, widths, wider)] * len(value)
     if name == "head_dim" and value == values.get("qk_rope_head_dim"):
         return _SIZES["qk_rope_head_dim"]  # the part of a head that is turned
     if name == "num_heads" and "expand" in values:  # of a state space as wide as all its heads
@@ -179,16 +182,6 @@ def _one_scaled(
     if name.endswith(("token_id", "token_index")):  # ids beyond the small vocabulary
         return 5 if isinstance(value, list) or value >= 8 else value
     return value
-
-
-def _one_width(
-    name: str, value: Any, among: list[Any], widths: dict[str, tuple[int, int]], wider: int
-) -> int:
-    """One of several widths: the smallest is as usual, the others are wider by 2, 4, ..."""
-    rank = sorted({at_least_one(name, one) for one in among}).index(value)
-    small: int = WIDTHS[name] + (WIDTHS[name] + value) % 2 + 2 * rank + wider
-    widths[f"{name}[{value}]" if rank else name] = (small, value)
-    return small
 
 
 def _rope(given: dict[str, Any]) -> dict[str, Any]:
