@@ -33,6 +33,13 @@ DOCS = Path(__file__).parent.parent / "docs"
 SECONDS = 90
 MEMORY = 12 << 30
 
+INDEXER = {
+    "indexer_n_heads": 4,
+    "indexer_kv_heads": 1,
+    "indexer_head_dim": 256,
+    "indexer_budget": 2048,
+    "indexer_compress_ratio": 4,
+}
 COMPLETED: dict[str, dict[str, Any]] = {
     "esm": {"vocab_size": 33, "pad_token_id": 1, "mask_token_id": 32},
     "xmod": {"default_language": "en_XX"},
@@ -41,6 +48,11 @@ COMPLETED: dict[str, dict[str, Any]] = {
             kind: {"rope_type": "default", "rope_theta": 10_000.0}
             for kind in ("full_attention", "sliding_attention")
         }
+    },
+    "qwen4_exp_text": INDEXER,
+    "qwen4_exp": {"text_config": INDEXER},
+    "gemma4_assistant": {
+        "text_config": {"hidden_size_per_layer_input": 0, "vocab_size_per_layer_input": 0}
     },
     "ministral": {"head_dim": 128},
     "hunyuan_v1_dense": {"head_dim": 128},

@@ -109,6 +109,8 @@ def _position(seen: SeenLayer, number: int, declared: Declared) -> Position:
         return NoPosition()
     if told.kind == "linear":
         return ALiBi()
+    if told.kind == "buckets" and declared.buckets is not None:
+        return T5Bias(*declared.buckets)
     if told.kind == "offset":
         return _bias(told, seen, declared)
     if told.kind == "content" and declared.turns:

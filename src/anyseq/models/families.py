@@ -47,6 +47,15 @@ def big_bird(config: Any, stack: SeenStack, tokens: int) -> SeenStack:
     )
 
 
+def long_t5(config: Any, stack: SeenStack, tokens: int) -> SeenStack:
+    """Local attention in blocks, whose scores are not those of all tokens against all, has T5's
+    biases."""
+    if config.encoder_attention_type != "local" or stack.part == "decoder":
+        return stack
+    layers = tuple(replace(layer, told=Told("buckets")) for layer in stack.layers)
+    return replace(stack, layers=layers)
+
+
 def block_sparse(widths: dict[str, tuple[int, int]]) -> list[Recognised]:
     """The pattern of BigBird's blocks, for a small copy and for the model."""
     if "block_size" not in widths:
@@ -62,5 +71,6 @@ def _blocks(size: int) -> Pattern:
 BY_HAND: dict[str, Callable[[Any, SeenStack, int], SeenStack]] = {
     "big_bird": big_bird,
     "bigbird_pegasus": big_bird,
+    "longt5": long_t5,
 }
 """By `model_type`: what becomes of what was seen."""

@@ -39,11 +39,15 @@ def input_seen(model: torch.nn.Module, first: Call, rows: int, tokens: int) -> I
     return _table(model, vectors) or InputSeen("fixed")
 
 
-def mostly_same(x: torch.Tensor, rows: int, tokens: int) -> bool:
-    """Whether a sequence of x (rows, tokens, features), or with tokens first, is the same at most
-    pairs of tokens: a router may send a few of equal tokens elsewhere, by rounding."""
-    apart = _apart((x[0] if x.shape[0] == rows else x[:, 0])[:tokens].detach())
-    return float(apart.double().mean()) < 0.5
+def difference(x: torch.Tensor, rows: int, tokens: int) -> float:
+    """How much a sequence of x (rows, tokens, features), or with tokens first, differs between two
+    tokens: the median over all pairs, relative to the largest number; 0 if no pair differs by more
+    than rounding does."""
+    vectors = (x[0] if x.shape[0] == rows else x[:, 0])[:tokens].detach()
+    if not _apart(vectors).any():
+        return 0.0
+    pairs = (vectors[:, None] - vectors).abs().amax(2) / vectors.abs().max()
+    return max(float(pairs.median()), 1e-300)
 
 
 def _apart(vectors: torch.Tensor) -> torch.Tensor:

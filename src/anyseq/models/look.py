@@ -16,7 +16,7 @@ from anyseq.models.blocks import final_norm, holds_feedforward, is_whole_block, 
 from anyseq.models.borrowing import with_borrowing
 from anyseq.models.calls import Call, adds_residual, record
 from anyseq.models.dependence import Step, follows, steps
-from anyseq.models.input_seen import InputSeen, input_seen, mostly_same
+from anyseq.models.input_seen import InputSeen, difference, input_seen
 from anyseq.models.masks import Recognised, Widths, recognised
 from anyseq.models.scores import (
     Told,
@@ -27,6 +27,7 @@ from anyseq.models.scores import (
 )
 from anyseq.patterns import Causal, Full, Window
 
+_POSITIONS = 1e-2  # what positions change, at least, relative to the largest number
 _PADDING = 8  # tokens that a model adds at the end, at most
 _WIDEST = 16  # radius of a convolution
 
@@ -172,18 +173,18 @@ def _first_told(
     mixing: Sequence[Step], layers: Sequence[SeenLayer], again: dict[Call, Call], runs: Runs
 ) -> int | None:
     """The layer before which positions enter, past the input: with equal tokens, as long as all
-    layers average, every layer gets the same for all of them."""
+    layers average, every layer gets the same for all of them. What is small where it is first seen
+    is rounding, which deep networks and routers make large."""
     for number, (step, layer) in enumerate(zip(mixing, layers, strict=True)):
         call = again.get(step.call)
         if call is None or call.x is None or call.shape != step.call.shape:
             return None
-        if number and not mostly_same(call.x, runs.rows, layer.tokens):
-            return number
+        apart = difference(call.x, runs.rows, layer.tokens)
+        if apart > 0:
+            return number if number and apart > _POSITIONS else None
         told = layer.told
         if layer.mixer != ATTENTION or layer.pattern is None or told.sinks or not told.sums_to_one:
             return None
-        if not number and not mostly_same(call.x, runs.rows, layer.tokens):
-            return None  # at the input
     return None
 
 

@@ -44,6 +44,10 @@ def _candidates(sees: Array, widths: Widths) -> Iterator[Recognised]:
         yield Recognised(Blocks(1), Blocks(1))
         return
     real, width = _real_radius(radius, widths)
+    back, ahead = int((rows - columns).max()), int((columns - rows).max())
+    if min(back, ahead) > 0 and back != ahead:
+        (real_back, width), (real_ahead, _) = (_real_radius(one, widths) for one in (back, ahead))
+        yield Recognised(_sided(back, ahead), _sided(real_back, real_ahead), width)
     near = Window(real) if real else Blocks(1)
     before = Causal() & near if real else near
     yield Recognised(Causal() & Window(radius), before, width)
@@ -57,7 +61,17 @@ def _real_radius(radius: int, widths: Widths) -> tuple[int, str | None]:
     """What a radius is at the real size. A window of w counts the token itself, or does not, or is
     that of both sides together."""
     for name, (width, real) in widths.items():
-        for seen, meant in ((width - 1, real - 1), (width, real), (width // 2, real // 2)):
+        for seen, meant in (
+            (width - 1, real - 1),
+            (width, real),
+            (width // 2, real // 2),
+            (width // 2 - 1, real // 2 - 1),
+        ):
             if radius == seen:
                 return meant, name
     return radius, None
+
+
+def _sided(back: int, ahead: int) -> Pattern:
+    """A window that reaches further on one side."""
+    return (Causal() & Window(back)) | (~Causal() & Window(max(ahead, 1)))

@@ -24,7 +24,8 @@ class Told:
 
     kind: "none", "linear" in the distance, "offset" for a number per offset whatever the content,
         "content" for one that depends on the content too, "absolute" for what is no function of
-        i - j, "unseen" if there were no scores of tokens against tokens.
+        i - j, "buckets" if a person knows it to be T5's, "unseen" if there were no scores of tokens
+        against tokens.
     groups: with "offset", offsets that share a number: one entry for each of -(tokens - 1), ...,
         tokens - 1, -1 where no token sees so far.
     sinks: whether a score of no token takes part. sums_to_one: whether the weights of every row

@@ -48,9 +48,9 @@ _SIZES = {
     **_all(
         "head_dim d_kv d_head dim_head attention_head_size swa_head_dim kv_channels v_head_dim "
         "global_head_dim linear_key_head_dim linear_value_head_dim linear_head_dim "
-        "index_head_dim qk_head_dim kv_lora_rank q_lora_rank o_lora_rank gated_norm_rank "
-        "hidden_size_per_layer_input embedding_rank adapter_rank laurel_rank hc_lowrank "
-        "router_hidden_size mamba_d_head mamba_head_dim mamba_headdim",
+        "index_head_dim indexer_head_dim qk_head_dim kv_lora_rank q_lora_rank o_lora_rank "
+        "gated_norm_rank hidden_size_per_layer_input embedding_rank adapter_rank laurel_rank "
+        "hc_lowrank router_hidden_size mamba_d_head mamba_head_dim mamba_headdim",
         _HEAD_SIZE,
     ),
     **_all("qk_rope_head_dim qk_nope_head_dim rotary_dim mamba_n_heads mamba_num_heads", 8),
@@ -73,7 +73,7 @@ _COUNTS = {
         "mamba_n_groups mamba_ngroups",
         1,
     ),
-    **_all("index_n_heads kv_n_heads num_experts_per_tok moe_topk moe_k", 2),
+    **_all("index_n_heads kv_n_heads num_experts_per_tok moe_topk moe_k indexer_n_heads", 2),
     "num_experts_per_token": 2,
 }
 """At most so much."""
@@ -146,6 +146,9 @@ def _one_scaled(
     whole = isinstance(value, int)
     if "image_size" in values and "window_size" in values and name in _WINDOWED:
         return _WINDOWED[name]
+    kinds = values.get("layer_types") or ["sliding_attention"]
+    if name in WIDTHS and value == 0 and "sliding_attention" not in kinds:
+        return value  # of layers that there are none of
     if name in WIDTHS and whole:
         at_least_one(name, value)
         widths[name] = (WIDTHS[name] + (WIDTHS[name] + value) % 2 + wider, value)
