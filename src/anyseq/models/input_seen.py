@@ -73,7 +73,7 @@ def _table(model: torch.nn.Module, vectors: torch.Tensor) -> InputSeen | None:
             allow_unused=True,
         )
         rows.append({name: one for name, one in zip(named, found, strict=True) if one is not None})
-    for name in rows[0].keys() & rows[1].keys():
+    for name in (name for name in named if all(name in found for found in rows)):
         one, other = (found[name].squeeze(0).abs().amax(1).nonzero().flatten() for found in rows)
         if len(one) == len(other) == 1 and int(other - one) == 1:
             return InputSeen("learned", named[name].shape[-2] - int(one) + places[0], name)
