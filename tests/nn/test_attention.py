@@ -22,13 +22,11 @@ def test_shared_keys_are_repeated_keys() -> None:
     torch.testing.assert_close(shared(x), full(x), rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("query_bias", [True, False])
+@pytest.mark.parametrize("biases", ["q", "", "qkvo"])
 @pytest.mark.parametrize("kv_heads", [1, 4])
-def test_many_rows_are_projected_by_one_product(query_bias: bool, kv_heads: int) -> None:
+def test_many_rows_are_projected_by_one_product(biases: str, kv_heads: int) -> None:
     """Which is what few rows at a time give, forward and backward."""
-    layer = shaken(
-        aq.nn.Attention(8, 4, kv_heads=kv_heads, query_bias=query_bias, dtype=torch.float64)
-    )
+    layer = shaken(aq.nn.Attention(8, 4, kv_heads=kv_heads, biases=biases, dtype=torch.float64))
     x = random(40, 5, 8).requires_grad_()
     inputs = [x, *layer.parameters()]
     found, wanted = layer(x), torch.cat([layer(part) for part in x.split(4)])

@@ -64,7 +64,7 @@ def test_a_layer_computes_the_formula(pattern: aq.Pattern | None, position: aq.P
     heads=st.integers(1, 3),
     head_dim=st.integers(1, 5),
     causal=st.booleans(),
-    query_bias=st.booleans(),
+    biases=st.sampled_from(["", "q", "qkvo"]),
     masked=st.booleans(),
     per_row=st.booleans(),
 )
@@ -74,11 +74,11 @@ def test_any_sizes(
     heads: int,
     head_dim: int,
     causal: bool,
-    query_bias: bool,
+    biases: str,
     masked: bool,
     per_row: bool,
 ) -> None:
-    own, plain = layers(7, heads, head_dim=head_dim, causal=causal, query_bias=query_bias)
+    own, plain = layers(7, heads, head_dim=head_dim, causal=causal, biases=biases)
     x, shape = random(batch, tokens, 7), (batch if per_row else 1, heads, tokens, tokens)
     told = {"bias": random(*shape, seed=1), "gain": random(*shape, seed=2)}
     told = {name: term.requires_grad_() for name, term in told.items()}

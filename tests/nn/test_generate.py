@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import anyseq as aq
 from anyseq.errors import InvalidArgument
-from anyseq.nn.cache import keeps_its_past
+from anyseq.nn.past import keeps_its_past
 from anyseq.patterns import Coarse, Landmarks, Pattern, Residue, Summary, UnevenBlocks
 from anyseq.positions import Position
 from nn.inputs import shaken

@@ -14,7 +14,7 @@ def random(*shape: int) -> torch.Tensor:
 
 def test_attention_agrees_with_torch() -> None:
     torch.manual_seed(0)
-    ours = aq.nn.Attention(6, heads=3, query_bias=False, dtype=torch.float64)
+    ours = aq.nn.Attention(6, heads=3, biases="", dtype=torch.float64)
     theirs = torch_nn.MultiheadAttention(6, 3, bias=False, batch_first=True, dtype=torch.float64)
     with torch.no_grad():
         theirs.in_proj_weight.copy_(

@@ -212,7 +212,7 @@ def _layer_input(n: int) -> torch.Tensor:
 def _our_layer(pattern: Pattern, **options: Any) -> nn.Attention:
     """The same weights at every call, whatever torch's own random state. Like the layers of others
     here it ends before the output projection."""
-    layer = nn.Attention(HEADS * SIZE, HEADS, pattern=pattern, query_bias=False, **options)
+    layer = nn.Attention(HEADS * SIZE, HEADS, pattern=pattern, biases="", **options)
     layer.register_module("o_proj", torch.nn.Identity())
     rng = generator(2)
     with torch.no_grad():

@@ -7,14 +7,16 @@ from anyseq.nn.attention_position import (
     inside_attention,
 )
 from anyseq.nn.block import Block
-from anyseq.nn.cache import Cache, LayerCache, keeps_its_past
+from anyseq.nn.cache import Cache, LayerCache
 from anyseq.nn.feedforward import FeedForward
 from anyseq.nn.graph import GraphOutput, GraphTransformer, shortest_paths
 from anyseq.nn.input_position import input_position
 from anyseq.nn.layers import AttentionLayers, FeedForwardLayers, Layers, StackShape
 from anyseq.nn.linear_attention import LinearAttentionMixer
 from anyseq.nn.mixers import AverageMixer, BilinearProjection, Mixer, SeparableConv
+from anyseq.nn.norms import Norms
 from anyseq.nn.of_layer import made_of
+from anyseq.nn.past import counts_offsets_only, keeps_its_past
 from anyseq.nn.recurrence import GatedRecurrence
 from anyseq.nn.sinks import BesideSink
 from anyseq.nn.stack import Stack
@@ -38,11 +40,13 @@ __all__ = [
     "Layers",
     "LinearAttentionMixer",
     "Mixer",
+    "Norms",
     "SeparableConv",
     "Stack",
     "StackShape",
     "Transformer",
     "attention_position",
+    "counts_offsets_only",
     "input_position",
     "inside_attention",
     "keeps_its_past",

@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
+from warnings import warn
 
 import torch
 from torch import nn
 from torch.nn.functional import linear
 
-from anyseq.base import at_least_one, finite
+from anyseq.base import at_least_one, finite, positive
 from anyseq.errors import InvalidArgument
 from anyseq.nn.attention_position import AttentionPosition, attention_position
 from anyseq.nn.cache import LayerCache
+from anyseq.nn.found import Found, found
+from anyseq.nn.norms import Norms
 from anyseq.nn.sinks import BesideSink
-from anyseq.ops import Call, attend, attention, check_key_mask, check_term, prepare, who
+from anyseq.ops import (
+    Call,
+    attend,
+    attention,
+    check_documents,
+    check_key_mask,
+    check_term,
+    prepare,
+    who,
+)
 from anyseq.patterns import PatternLike
 from anyseq.positions import NoPosition, Place, Position, Toeplitz
 from anyseq.probability import ProbMap, Softmax, resolve_prob_map
@@ -59,10 +72,16 @@ class Attention(nn.Module):
     causal: token i sees tokens 0, ..., i at most, whatever the pattern.
     position: a Position without a part at the input, or a module that `attention_position` made.
     tokens: the longest sequence, where the position has a learned number for every offset.
-    query_bias: a learned vector added to every query (the papers' constructions need it).
+    biases: which projections add a learned vector, letters of "qkvo". The papers' constructions
+        need that of the queries.
+    qk_norm: norms of queries and keys, head by head, before positions turn them: "rmsnorm" or
+        "layernorm", or None.
+    softcap: scores s become softcap·tanh(s / softcap).
+    gate: the heads' output is multiplied by σ(x W_G) before W_O.
     scale: 1/sqrt(head_dim) unless given.
     sinks: a learned score per head that takes weight and gives no value.
     dropout: the share of attention weights that training sets to 0.
+    query_bias: deprecated; `biases` says it.
     """
 
     def __init__(
@@ -77,17 +96,26 @@ class Attention(nn.Module):
         prob_map: str | ProbMap = "softmax",
         position: Position | AttentionPosition | None = None,
         tokens: int | None = None,
-        query_bias: bool = True,
+        biases: str = "q",
+        qk_norm: str | Norms | None = None,
+        softcap: float | None = None,
+        gate: bool = False,
         scale: float | None = None,
         sinks: bool = False,
         dropout: float = 0.0,
         backend: str = "auto",
+        query_bias: bool | None = None,
         dtype: torch.dtype | None = None,
         device: torch.device | str | None = None,
     ) -> None:
         super().__init__()
         at_least_one("dim", dim)
         at_least_one("heads", heads)
+        if query_bias is not None:
+            biases = "q" if query_bias else ""
+            old, now = f"query_bias={query_bias}", f'biases="{biases}"'
+            text = f"Attention({old}) will be an error in anyseq 0.2; it is {now} now"
+            warn(text, DeprecationWarning, stacklevel=2)
         if head_dim is None:
             if dim % heads:
                 raise InvalidArgument(
@@ -104,12 +132,24 @@ class Attention(nn.Module):
         prepare(pattern, backend)
         self.prob_map, self.backend = resolve_prob_map(prob_map), backend
         self.scale = None if scale is None else finite("scale", scale)
+        self.softcap = None if softcap is None else positive("softcap", softcap)
         self.dropout = check_dropout(dropout)
+        if not isinstance(biases, str) or set(biases) - set("qkvo"):
+            raise InvalidArgument(f'biases={biases!r}: expected letters of "qkvo", or ""')
+
+        def projection(size_in: int, size_out: int, name: str) -> nn.Linear:
+            return nn.Linear(size_in, size_out, bias=name in biases, dtype=dtype, device=device)
+
         inner, inner_kv = heads * head_dim, self.kv_heads * head_dim
-        self.q_proj = nn.Linear(dim, inner, bias=query_bias, dtype=dtype, device=device)
-        self.k_proj = nn.Linear(dim, inner_kv, bias=False, dtype=dtype, device=device)
-        self.v_proj = nn.Linear(dim, inner_kv, bias=False, dtype=dtype, device=device)
-        self.o_proj = nn.Linear(inner, dim, bias=False, dtype=dtype, device=device)
+        self.q_proj = projection(dim, inner, "q")
+        self.k_proj = projection(dim, inner_kv, "k")
+        self.v_proj = projection(dim, inner_kv, "v")
+        self.o_proj = projection(inner, dim, "o")
+        self.gate_proj = projection(dim, inner, "gate") if gate else None
+        self.q_norm, self.k_norm = None, None
+        if qk_norm is not None:
+            norms = Norms.of(qk_norm)
+            self.q_norm, self.k_norm = (norms.make(head_dim, dtype, device) for _ in range(2))
         self.sink = nn.Parameter(torch.zeros(heads, dtype=dtype, device=device)) if sinks else None
         if not isinstance(position, AttentionPosition):
             position = _inside("position", position or NoPosition())
@@ -128,6 +168,8 @@ class Attention(nn.Module):
         x: torch.Tensor,
         *,
         key_mask: torch.Tensor | None = None,
+        document_ids: torch.Tensor | None = None,
+        positions: torch.Tensor | None = None,
         cache: LayerCache | None = None,
         bias: torch.Tensor | Toeplitz | None = None,
         gain: torch.Tensor | Toeplitz | None = None,
@@ -135,6 +177,9 @@ class Attention(nn.Module):
         """(batch, tokens, dim) -> (batch, tokens, dim).
 
         key_mask: (batch, keys) bool, False for padding.
+        document_ids: (batch, tokens) whole numbers: tokens attend to their own document only.
+        positions: (batch, keys) where a pattern that does not look at i - j only finds each token;
+            0, 1, ... unless given.
         cache: what came before x; x is added to it.
         bias, gain: as in `anyseq.attention`, where the position has none of its own.
         """
@@ -145,17 +190,31 @@ class Attention(nn.Module):
         first, position = 0 if cache is None else cache.length, self.position
         q = _split(self.q_proj(x), self.heads)
         k, v = (_split(part(x), self.kv_heads) for part in (self.k_proj, self.v_proj))
+        if self.q_norm is not None and self.k_norm is not None:
+            q, k = self.q_norm(q), self.k_norm(k)
         q, k = position.turn(q, first), position.turn(k, first)
         if cache is not None:
             k, v = cache.append(k, v)
-        call = self._call(q, k, position.open_values(v), key_mask, bias, gain, first)
+        seen = found(self.pattern, self.causal, first, x.shape[1], positions, cache)
+        keys = seen.span(x.shape[1], k.shape[2])
+        terms = (
+            _only_one("bias", bias, position.bias(q, self._scale, keys, seen.first)),
+            _only_one("gain", gain, position.gain()),
+        )
+        call = self._call(q, k, position.open_values(v), key_mask, document_ids, terms, seen)
         mixed, lse = attend(call, self.backend)
         if call.return_lse and self.sink is not None and lse is not None:
             # the sum that softmax divides by becomes e^lse + e^sink
             mixed = mixed * torch.sigmoid(lse - self.sink[:, None])[..., None]
-        mixed = position.close_values(mixed, v.shape[3], first)
-        out: torch.Tensor = self.o_proj(_join(mixed))
+        mixed = _join(position.close_values(mixed, v.shape[3], seen.first))
+        if self.gate_proj is not None:
+            mixed = mixed * self.gate_proj(x).sigmoid()
+        out: torch.Tensor = self.o_proj(mixed)
         return out
+
+    @property
+    def _scale(self) -> float:
+        return self.head_dim**-0.5 if self.scale is None else self.scale
 
     def _call(
         self,
@@ -163,37 +222,41 @@ class Attention(nn.Module):
         k: torch.Tensor,
         v: torch.Tensor,
         key_mask: torch.Tensor | None,
-        bias: torch.Tensor | Toeplitz | None,
-        gain: torch.Tensor | Toeplitz | None,
-        first: int,
+        document_ids: torch.Tensor | None,
+        terms: Sequence[torch.Tensor | Toeplitz | None],
+        seen: Found,
     ) -> Call:
         """What is asked of the operator. q, k and v fit together, so nothing asks whether they
         do."""
-        scale = self.head_dim**-0.5 if self.scale is None else self.scale
         full = (*q.shape[:3], k.shape[2])
-        own_bias, own_gain = self.position.bias(q, scale, k.shape[2], first), self.position.gain()
-        bias = own_bias if bias is None else _only_one("bias", bias, own_bias)
-        gain = own_gain if gain is None else _only_one("gain", gain, own_gain)
+        bias, gain = (
+            None
+            if term is None
+            else check_term(name, seen.term(term, full[2]), full, q, seen.first)
+            for name, term in zip(("bias", "gain"), terms, strict=True)
+        )
+        if document_ids is not None:
+            document_ids = check_documents(document_ids, full, seen.first, k)
         softmax = type(self.prob_map) is Softmax
         return Call(
             q,
             k,
             v,
-            *who(self.pattern, full, first, q.device),
-            key_mask=None if key_mask is None else check_key_mask(key_mask, k),
-            document_ids=None,
-            bias=None if bias is None else check_term("bias", bias, full, q, first),
-            gain=None if gain is None else check_term("gain", gain, full, q, first),
-            softcap=None,
+            *who(seen.pattern, full, seen.first, q.device),
+            key_mask=None if key_mask is None else check_key_mask(seen.columns(key_mask), k),
+            document_ids=document_ids,
+            bias=bias,
+            gain=gain,
+            softcap=self.softcap,
             score_mod=None,
             weight_mod=None,
             prob_map=self.prob_map
             if self.sink is None or softmax
             else BesideSink(self.prob_map, self.sink),
-            scale=scale,
-            is_causal=self.causal,
+            scale=self._scale,
+            is_causal=seen.causal,
             dropout_p=self.dropout if self.training else 0.0,
-            q_offset=first,
+            q_offset=seen.first,
             return_lse=self.sink is not None and softmax,
         )
 
@@ -227,8 +290,8 @@ def _inside(name: str, position: object) -> Position:
 
 
 def _only_one(
-    name: str, given: torch.Tensor | Toeplitz, own: torch.Tensor | Toeplitz | None
-) -> torch.Tensor | Toeplitz:
-    if own is not None:
+    name: str, given: torch.Tensor | Toeplitz | None, own: torch.Tensor | Toeplitz | None
+) -> torch.Tensor | Toeplitz | None:
+    if given is not None and own is not None:
         raise InvalidArgument(f"{name}: given, but the position of this layer has one of its own")
-    return given
+    return own if given is None else given

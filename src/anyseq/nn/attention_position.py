@@ -30,7 +30,11 @@ class AttentionPosition(nn.Module):
     """What a position does in one attention layer; this base does nothing.
 
     Queries have the positions first, first + 1, ..., keys 0, 1, ..., keys - 1.
+
+    needs_weights: whether values are opened, so that keys stand for positions without a gap.
     """
+
+    needs_weights = False
 
     def turn(self, x: torch.Tensor, first: int) -> torch.Tensor:
         """Queries or keys (batch, heads, n, size) as they enter the scores."""
@@ -121,7 +125,7 @@ class _Shaw(AttentionPosition):
 
     def __init__(self, position: Shaw, keys: torch.Tensor, values: torch.Tensor) -> None:
         super().__init__()
-        self.position = position
+        self.position, self.needs_weights = position, True
         self.keys, self.values = nn.Parameter(keys), nn.Parameter(values)
 
     def bias(self, q: torch.Tensor, scale: float, keys: int, first: int) -> torch.Tensor:
@@ -151,6 +155,7 @@ class _WithGain(AttentionPosition):
     def __init__(self, base: AttentionPosition, gain: Gain) -> None:
         super().__init__()
         self.base, self.own_gain = base, gain
+        self.needs_weights = base.needs_weights
 
     def turn(self, x: torch.Tensor, first: int) -> torch.Tensor:
         return self.base.turn(x, first)

@@ -12,6 +12,7 @@ from anyseq.errors import InvalidArgument
 from anyseq.nn.attention import check_dropout
 from anyseq.nn.feedforward import FeedForward
 from anyseq.nn.mixers import Mixer
+from anyseq.nn.norms import Norms
 
 BlockNorm = Literal["pre", "post", "sandwich", "none"]
 NORMS = ("pre", "post", "sandwich", "none")
@@ -20,13 +21,14 @@ NORMS = ("pre", "post", "sandwich", "none")
 class Block(nn.Module):
     """x + mixer(x), then x + feedforward(x); a half that is None adds nothing.
 
-    norm: the layer norms N around each half h.
+    norm: where the norms N of each half h are.
         "none": x + h(x), the papers' block.
         "pre": x + h(N(x)), as in most trained models.
         "post": N(x + h(x)), as in the first Transformer and in BERT.
         "sandwich": x + N'(h(N(x))), as in Gemma 2.
 
-    `dropout` acts on what each half adds. The same class serves training and construction.
+    norms: their kind, "layernorm" or "rmsnorm", or `Norms` with more about it. `dropout` acts on
+    what each half adds. The same class serves training and construction.
     """
 
     def __init__(
@@ -35,6 +37,7 @@ class Block(nn.Module):
         feedforward: FeedForward | None = None,
         *,
         norm: BlockNorm = "none",
+        norms: str | Norms = "layernorm",
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
@@ -44,17 +47,18 @@ class Block(nn.Module):
                 f"mixer has dim {mixer.dim}, feedforward has {feedforward.dim}; expected equal ones"
             )
         self.mixer, self.feedforward, self.norm = mixer, feedforward, norm
-        self.mixer_norm = _norm(norm != "none", mixer)
-        self.feedforward_norm = _norm(norm != "none", feedforward)
-        self.mixer_out_norm = _norm(norm == "sandwich", mixer)
-        self.feedforward_out_norm = _norm(norm == "sandwich", feedforward)
+        kind = Norms.of(norms)
+        self.mixer_norm = _norm(kind, norm != "none", mixer)
+        self.feedforward_norm = _norm(kind, norm != "none", feedforward)
+        self.mixer_out_norm = _norm(kind, norm == "sandwich", mixer)
+        self.feedforward_out_norm = _norm(kind, norm == "sandwich", feedforward)
         self.dropout = nn.Dropout(check_dropout(dropout))
 
     def forward(self, x: torch.Tensor, **told: Any) -> torch.Tensor:
         """(batch, tokens, dim) -> (batch, tokens, dim).
 
-        told: what the mixer is told besides x, by name: key_mask, cache; to Attention also bias
-        and gain.
+        told: what the mixer is told besides x, by name: key_mask, cache; to Attention also
+        document_ids, positions, bias and gain.
         """
         mixer, feedforward, dropout = self.mixer, self.feedforward, self.dropout
         post = self.norm == "post"
@@ -71,8 +75,8 @@ class Block(nn.Module):
         return x
 
 
-def _norm(wanted: bool, half: Mixer | FeedForward | None) -> nn.Module:
+def _norm(norms: Norms, wanted: bool, half: Mixer | FeedForward | None) -> nn.Module:
     if not wanted or half is None:
         return nn.Identity()
     like = next(half.parameters())
-    return nn.LayerNorm(half.dim, dtype=like.dtype, device=like.device)
+    return norms.make(half.dim, like.dtype, like.device)

@@ -26,8 +26,12 @@ class LearnedInput(nn.Module):
         table = torch.empty(tokens, dim, dtype=dtype, device=device)
         self.table = nn.Parameter(nn.init.normal_(table, std=INIT_STD))
 
-    def forward(self, x: torch.Tensor, first: int = 0) -> torch.Tensor:
-        """x (batch, n, dim), its tokens at the positions first, first + 1, ..."""
+    def forward(
+        self, x: torch.Tensor, first: int = 0, positions: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """x (batch, n, dim), its tokens at `positions` (batch, n), or at first, first + 1, ..."""
+        if positions is not None:
+            return x + self.table[positions]
         return x + self.table[first : first + x.shape[1]]
 
 
@@ -39,11 +43,16 @@ class SinusoidalInput(nn.Module):
         super().__init__()
         self.position = position
 
-    def forward(self, x: torch.Tensor, first: int = 0) -> torch.Tensor:
-        """x (batch, n, dim), its tokens at the positions first, first + 1, ..."""
+    def forward(
+        self, x: torch.Tensor, first: int = 0, positions: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """x (batch, n, dim), its tokens at `positions` (batch, n), or at first, first + 1, ..."""
         wide = torch.promote_types(x.dtype, torch.float32)
-        positions = torch.arange(first, first + x.shape[1], dtype=wide, device=x.device)
-        return x + self.position.table(positions, x.shape[2]).to(x.dtype)
+        if positions is None:
+            places = torch.arange(first, first + x.shape[1], dtype=wide, device=x.device)
+            return x + self.position.table(places, x.shape[2]).to(x.dtype)
+        table = self.position.table(positions.flatten().to(wide), x.shape[2])
+        return x + table.view_as(x).to(x.dtype)
 
 
 def input_position(

@@ -189,9 +189,8 @@ def without_padding(
 
 
 def _remembered(x: torch.Tensor, cache: LayerCache | None) -> tuple[int, torch.Tensor]:
-    """The position of x's first token, and all tokens so far."""
+    """The tokens that are remembered, x at their end, and how many come before x."""
     if cache is None:
         return 0, x
-    first = cache.length
     (seen,) = cache.append(x)
-    return first, seen
+    return seen.shape[1] - x.shape[1], seen

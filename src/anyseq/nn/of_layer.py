@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -32,17 +34,17 @@ def made_of(module: object, layer: Layer) -> bool:
 
 @dataclass(frozen=True)
 class MixerMaker:
-    """Makes the mixers of a Transformer. head_dim, heads: of attention and linear attention;
-    kv_heads, dropout, backend: of attention; tokens: the longest sequence."""
+    """Makes the mixers of a Transformer, for sequences of up to `tokens`.
+
+    heads, head_dim: of attention and linear attention. attention: what `Attention` is told besides.
+    """
 
     dim: int
     heads: int
     head_dim: int | None
-    kv_heads: int | None
     tokens: int
     causal: bool
-    dropout: float
-    backend: str
+    attention: Mapping[str, Any]
     dtype: torch.dtype | None
     device: torch.device | str | None
 
@@ -87,15 +89,13 @@ class MixerMaker:
             self.dim,
             self.heads,
             self.head_dim,
-            kv_heads=self.kv_heads,
             pattern=layer.pattern,
             causal=self.causal,
             prob_map=layer.probability,
             position=position,
             tokens=self.tokens,
             sinks=layer.sinks,
-            dropout=self.dropout,
-            backend=self.backend,
+            **self.attention,
             dtype=self.dtype,
             device=self.device,
         )

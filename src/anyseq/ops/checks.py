@@ -54,7 +54,7 @@ def checked(
     return Call(  # by place, which is quicker than by name
         q, k, v, named, mask, mask_mod,
         None if key_mask is None else check_key_mask(key_mask, k),
-        None if document_ids is None else _documents(document_ids, full, q_offset, k),
+        None if document_ids is None else check_documents(document_ids, full, q_offset, k),
         None if bias is None else check_term("bias", bias, full, q, q_offset),
         None if gain is None else check_term("gain", gain, full, q, q_offset),
         None if softcap is None else positive("softcap", softcap),
@@ -232,7 +232,7 @@ def check_key_mask(key_mask: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
     return key_mask
 
 
-def _documents(
+def check_documents(
     ids: torch.Tensor, full: tuple[int, int, int, int], q_offset: int, k: torch.Tensor
 ) -> torch.Tensor:
     expected = (k.shape[0], k.shape[2])

@@ -21,6 +21,7 @@ class Place(Enum):
 
 
 _KINDS: dict[str, type[Position]] = {}
+_NESTED = ("base",)  # arguments that may be positions themselves
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class Position:
         """A JSON-ready description; `position_from_dict` reads it back."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         return {"kind": type(self).__name__} | {
-            name: value.to_dict() if isinstance(value, Position) else value
+            name: value.to_dict() if hasattr(value, "to_dict") else value
             for name, value in values.items()
         }
 
@@ -59,7 +60,7 @@ def position_from_dict(description: Mapping[str, Any]) -> Position:
     if not isinstance(kind, str) or kind not in known:
         raise InvalidArgument(f"position kind={kind!r}: expected one of {', '.join(sorted(known))}")
     inner = {
-        name: position_from_dict(value) if isinstance(value, Mapping) else value
+        name: position_from_dict(value) if name in _NESTED and isinstance(value, Mapping) else value
         for name, value in values.items()
     }
     try:
