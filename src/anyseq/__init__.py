@@ -9,7 +9,7 @@ result = aq.approximate(f, design, features=1, tol=0.1, lipschitz=1.0)
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from anyseq import errors, nn, patterns
+from anyseq import errors, nn, patterns, positions
 from anyseq.design import (
     Average,
     Bilinear,
@@ -67,7 +67,7 @@ if TYPE_CHECKING:
         load,
         plan,
     )
-    from anyseq.models import Fact, Reading, read
+    from anyseq.models import Fact, Reading, convert, read
     from anyseq.pictures import show
     from anyseq.verdicts import Certificate, Finding, Fix, Verdict, Witness, check
 
@@ -132,6 +132,7 @@ __all__ = [
     "attention",
     "attention_plan",
     "check",
+    "convert",
     "errors",
     "functions",
     "hf",
@@ -139,6 +140,7 @@ __all__ = [
     "nn",
     "patterns",
     "plan",
+    "positions",
     "read",
     "show",
 ]
@@ -155,7 +157,7 @@ _LATER = {
     for module, names in {
         "anyseq.construct": "Approximation ErrorReport FUNCTIONS Local Plan Term approximate load "
         "plan",
-        "anyseq.models": "Fact Reading read",
+        "anyseq.models": "Fact Reading convert read",
         "anyseq.pictures": "show",
         "anyseq.verdicts": "Certificate Finding Fix Verdict Witness check",
     }.items()

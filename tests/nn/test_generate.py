@@ -188,7 +188,5 @@ def test_bad_arguments_are_named() -> None:
         net.generate(PROMPT, 0)
     with pytest.raises(InvalidArgument, match=r"prompt of shape \(2, 0\)"):
         net.generate(PROMPT[:, :0], 1)
-    with pytest.raises(InvalidArgument, match=r"temperature=0\.5 draws ids: give generator"):
-        net.generate(PROMPT, 1, temperature=0.5)
     with pytest.raises(InvalidArgument, match="temperature=-1"):
         net.generate(PROMPT, 1, temperature=-1)

@@ -320,7 +320,7 @@ def test_ids_outside_the_vocabulary_are_refused(ids: list[list[int]]) -> None:
             r"key_mask of shape \(1, 3\): expected \(batch, tokens\) = \(1, 4\)",
         ),
         (
-            lambda: model(aq.Design(4))(
+            lambda: model(aq.Design(4, layers=[aq.Layer(mixer="average")]))(
                 random(1, 4, 8), key_mask=torch.ones(1, 4).bool(), cache=aq.nn.Cache(2, 4)
             ),
             "key_mask: not together with cache",

@@ -1,5 +1,6 @@
 """Models of others, read as Designs: what they declare, and what is seen when they are run."""
 
+from anyseq.models.convert import convert
 from anyseq.models.fitting import features_of
 from anyseq.models.function import Function
 from anyseq.models.probes import Probe, probe
@@ -13,6 +14,7 @@ __all__ = [
     "Probe",
     "Reading",
     "as_function",
+    "convert",
     "features_of",
     "is_hugging_face",
     "probe",

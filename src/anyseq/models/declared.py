@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
+
+from anyseq.errors import UnsupportedModel
+from anyseq.positions import Linear, Llama3, Rotary, RotaryScaling, YaRN
 
 _TABLES = (
     "max_position_embeddings",
@@ -31,14 +35,8 @@ def said(config: Any, name: str, default: Any = None) -> Any:
 
 def rotary_base(config: Any, layer: int) -> float | None:
     """The base of the rotary positions of a layer, counted from 0; None if none are declared."""
-    given = said(config, "rope_parameters")
-    if isinstance(given, Mapping) and given:
-        kinds = said(config, "layer_types")
-        kind = kinds[layer] if kinds and layer < len(kinds) else None
-        own = given.get(kind)
-        if not isinstance(own, Mapping):
-            inner = [one for one in given.values() if isinstance(one, Mapping)]
-            own = inner[0] if inner else given
+    own = _rope(config, layer)
+    if own:
         return _number(own.get("rope_theta"))
     for name in ("rope_theta", "rotary_emb_base", "rotary_dim", "rotary_value"):
         if said(config, name) is not None:
@@ -47,11 +45,50 @@ def rotary_base(config: Any, layer: int) -> float | None:
     return None
 
 
-def rotary_scalings(config: Any) -> list[str]:
-    """How angles are scaled for long sequences, if they are."""
-    given = said(config, "rope_parameters") or {}
-    parts = [one for one in given.values() if isinstance(one, Mapping)] or [given]
-    return sorted({one.get("rope_type", "default") for one in parts} - {"default"})
+def scaled_rotary(config: Any, layer: int, plain: Rotary) -> Rotary:
+    """The rotary positions of a layer with what a Design leaves out, since it matters to no
+    verdict: how many features are turned, and how angles are scaled for long sequences."""
+    own = _rope(config, layer)
+    share = own.get("partial_rotary_factor", said(config, "partial_rotary_factor")) or 1.0
+    factor = own.get("factor", 1.0)
+    original = own.get("original_max_position_embeddings") or said(
+        config, "max_position_embeddings"
+    )
+    scaling: RotaryScaling | None = None
+    match own.get("rope_type", "default"):
+        case "linear":
+            scaling = Linear(factor)
+        case "llama3":
+            scaling = Llama3(factor, original, own["low_freq_factor"], own["high_freq_factor"])
+        case "yarn":
+            scaling = YaRN(
+                factor,
+                original,
+                own.get("beta_fast") or 32.0,
+                own.get("beta_slow") or 1.0,
+                own.get("attention_factor"),
+                own.get("truncate", True),
+            )
+        case "default":
+            pass
+        case other:
+            raise UnsupportedModel(
+                f"rope_type={other!r}: expected 'default', 'linear', 'llama3' or 'yarn'"
+            )
+    return replace(plain, share=share, scaling=scaling)
+
+
+def _rope(config: Any, layer: int) -> Mapping[str, Any]:
+    """What is said of the rotary positions of a layer, counted from 0."""
+    given = said(config, "rope_parameters")
+    if not isinstance(given, Mapping):
+        return {}
+    kinds = said(config, "layer_types")
+    own = given.get(kinds[layer] if kinds and layer < len(kinds) else None)
+    if isinstance(own, Mapping):
+        return own
+    inner = [one for one in given.values() if isinstance(one, Mapping)]
+    return inner[0] if inner else given
 
 
 def layers_without_rotary(config: Any) -> bool:

@@ -10,7 +10,6 @@ import torch
 
 from anyseq.base import at_least_one, positive
 from anyseq.errors import InvalidArgument
-from anyseq.positions.absolute import frequencies
 from anyseq.positions.position import Place, Position
 from anyseq.positions.scaling import RotaryScaling, scaling_from_dict
 
@@ -52,7 +51,9 @@ class Rotary(Position):
         # angles reach the length of the sequence: half precision has too few digits for them
         wide = torch.promote_types(x.dtype, torch.float32)
         positions = torch.arange(first, first + x.shape[-2], dtype=wide, device=x.device)
-        omega = frequencies(self.base, turned, positions)
+        even = torch.arange(0, turned, 2, dtype=wide, device=x.device)
+        # to the bit as trained models compute it: long sequences multiply what it is off by
+        omega = 1.0 / self.base ** (even / turned)
         length = 1.0
         if self.scaling is not None:
             omega, length = self.scaling.scaled(omega, self.base), self.scaling.length
