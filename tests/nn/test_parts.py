@@ -177,7 +177,7 @@ def test_lora_adapters_learn() -> None:
         with torch.no_grad():
             for parameter in adapted.parameters():
                 if parameter.requires_grad:
-                    parameter -= 0.1 * parameter.grad  # type: ignore[operator]
+                    parameter -= 1e-3 * parameter.grad.sign()  # type: ignore[operator]
     learned = {name: one for name, one in adapted.named_parameters() if one.requires_grad}
     assert len(learned) == 2 * 2 * len(names)
     for name, parameter in learned.items():
@@ -188,14 +188,14 @@ def test_lora_adapters_learn() -> None:
     torch.testing.assert_close(merged(ids), before, rtol=0, atol=1e-4)
 
 
+@pytest.mark.filterwarnings("ignore:.*(deprecated|torchao).*")
 def test_pruned_and_quantized_modules_are_used() -> None:
     net, ids = model(vocab=7, dtype=torch.float32), torch.tensor([[1, 2, 3, 4]])
     before, pruned = net(ids), copy.deepcopy(net)
     prune.l1_unstructured(pruned.blocks[0].feedforward.up_proj, "weight", 0.5)
     prune.l1_unstructured(pruned.blocks[0].mixer.v_proj, "weight", 0.5)
     assert not torch.equal(pruned(ids), before)
-    with pytest.warns(DeprecationWarning):
-        quantized = torch.ao.quantization.quantize_dynamic(net.eval(), {torch.nn.Linear})
+    quantized = torch.ao.quantization.quantize_dynamic(net.eval(), {torch.nn.Linear})
     found = quantized(ids)
     assert not torch.equal(found, before)
     assert (found - before).abs().max() < 0.1 * before.abs().max()

@@ -206,7 +206,9 @@ def _with_head(model: Any, settings: dict[str, Any], tensors: Tensors) -> Taken:
     if last is not None:
         tied = last.weight.data_ptr() == first.data_ptr()
         kind = "tied" if tied else "untied"
-        dense = [name for name in whole if name.endswith(("transform.dense.weight", "head.dense.weight"))]
+        dense = [
+            name for name in whole if name.endswith(("transform.dense.weight", "head.dense.weight"))
+        ]
         if dense and tied:
             kind = "masked-lm"
             start = dense[0].removesuffix("dense.weight")

@@ -24,7 +24,7 @@ from anyseq.patterns import (
     Union,
 )
 
-_BLOCK = 64  # keys whose last reader is looked for together
+_BLOCKS = 1024  # at most so many groups of keys, whose last readers are looked for together
 
 LastReader = Callable[[torch.Tensor], torch.Tensor]
 """(keys,) positions of keys -> (keys,) an upper bound of the positions of queries that attend to
@@ -95,13 +95,13 @@ def last_reader(pattern: Pattern, n: int) -> LastReader | None:
         back = offsets[n - 1 :].nonzero()
         reach = int(back.max()) if len(back) else 0
         return None if reach >= n - 1 else lambda keys: keys + reach
-    blocks = [head.blocks(n, _BLOCK).some_maybe for head in pattern.heads()]
-    some = torch.stack(blocks).any(0)
+    size = max(4, -(-n // _BLOCKS))
+    some = torch.stack([head.blocks(n, size).some_maybe for head in pattern.heads()]).any(0)
     rows = torch.arange(1, len(some) + 1)[:, None]
-    last = (some * rows).amax(0) * _BLOCK - 1  # the end of the last block of queries
+    last = (some * rows).amax(0) * size - 1  # the end of the last block of queries
     if bool((last >= n - 1).all()):
         return None
-    return lambda keys: last[keys // _BLOCK]
+    return lambda keys: last[keys // size]
 
 
 def _offsets(head: Pattern, n: int) -> torch.Tensor:
