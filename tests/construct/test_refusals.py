@@ -109,3 +109,14 @@ def test_a_pattern_of_another_length_is_named(design: aq.Design, message: str) -
     with pytest.raises(InvalidArgument) as planned:
         aq.plan(design, 1, 0.3, lipschitz=1.0)
     assert str(planned.value) == str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "position",
+    [aq.Rotary(share=0.5), aq.URPE(aq.Rotary(scaling=aq.positions.YaRN(4.0)))],
+    ids=["share", "scaling"],
+)
+def test_rotary_positions_of_trained_models_are_refused(position: aq.Position) -> None:
+    for norm in ("sup", "lp"):
+        found = refused(aq.Design(3, position=position), norm)
+        assert "turn all features, without scaling, Rotary(10000.0)" in str(found)

@@ -123,12 +123,12 @@ def test_what_is_not_known_is_refused() -> None:
         aq.convert(torch.nn.Linear(2, 2))
     with pytest.raises(InvalidArgument, match="tokens=65: the model has positions for 64"):
         aq.convert(made("llama"), tokens=65)
+    neox = transformers.GPTNeoXForCausalLM(transformers.GPTNeoXConfig(**SIZES))
     with pytest.raises(UnsupportedModel, match="expected one of bert, "):
-        config = transformers.GPTNeoXConfig(**SIZES)
-        aq.convert(transformers.GPTNeoXForCausalLM(config))
+        aq.convert(neox)
+    classifier = transformers.BertForSequenceClassification(transformers.BertConfig(**SIZES))
     with pytest.raises(UnsupportedModel, match="its head gives no logits of ids"):
-        config = transformers.BertConfig(**SIZES)
-        aq.convert(transformers.BertForSequenceClassification(config))
+        aq.convert(classifier)
     with pytest.raises(UnsupportedModel, match="its activation is 'relu2'"):
         aq.convert(llama(hidden_act="relu2"))
 

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 import anyseq as aq
 from anyseq.errors import InvalidArgument
-from anyseq.nn.generate import make_cache
 from anyseq.nn.past import counts_offsets_only, keeps_its_past
 from anyseq.nn.sampling import Sampling
+from anyseq.nn.writer import make_cache
 from anyseq.patterns import Coarse, Landmarks, Pattern, Residue, Summary, UnevenBlocks
 from anyseq.positions import Position
 from nn.inputs import shaken
@@ -274,7 +274,7 @@ def test_padding_that_cannot_be_left_out_is_refused() -> None:
         decoder(aq.Design(TOKENS, patterns=aq.Star(1))).generate(ids, 2, key_mask=real, cache=False)
     with pytest.raises(InvalidArgument, match="a row has no real token"):
         decoder(aq.Design(TOKENS)).generate(ids, 2, key_mask=torch.zeros(2, 3).bool())
-    with pytest.raises(InvalidArgument, match="key_mask of dtype torch.int64"):
+    with pytest.raises(InvalidArgument, match=r"key_mask of dtype torch\.int64"):
         decoder(aq.Design(TOKENS)).generate(ids, 2, key_mask=real.long())
 
 

@@ -11,7 +11,17 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 import anyseq as aq
 from anyseq.errors import InvalidArgument
-from anyseq.positions import Place, Position, Toeplitz, position_from_dict
+from anyseq.positions import (
+    NTK,
+    Linear,
+    Llama3,
+    Place,
+    Position,
+    RotaryScaling,
+    Toeplitz,
+    YaRN,
+    position_from_dict,
+)
 
 PLACES = {
     aq.NoPosition(): set(),
@@ -180,3 +190,79 @@ def test_toeplitz_refuses_what_it_does_not_cover() -> None:
         Toeplitz(torch.zeros(1, 4))
     with pytest.raises(InvalidArgument, match="offsets up to 1, but the sequence has offset 2"):
         Toeplitz(torch.zeros(1, 3)).dense(3, 3)
+
+
+SCALINGS = {
+    Linear(4.0): {"rope_type": "linear", "factor": 4.0},
+    Llama3(8.0, 32): {
+        "rope_type": "llama3",
+        "factor": 8.0,
+        "low_freq_factor": 1.0,
+        "high_freq_factor": 4.0,
+        "original_max_position_embeddings": 32,
+    },
+    YaRN(4.0, 64): {
+        "rope_type": "yarn",
+        "factor": 4.0,
+        "original_max_position_embeddings": 64,
+    },
+    YaRN(16.0, 32, 8.0, 2.0, 1.5, False): {
+        "rope_type": "yarn",
+        "factor": 16.0,
+        "beta_fast": 8.0,
+        "beta_slow": 2.0,
+        "attention_factor": 1.5,
+        "truncate": False,
+        "original_max_position_embeddings": 32,
+    },
+}
+
+
+@pytest.mark.parametrize("share", [1.0, 0.5])
+@pytest.mark.parametrize("scaling", SCALINGS, ids=str)
+@pytest.mark.filterwarnings("ignore")  # transformers' words on factors and lengths
+def test_scaled_angles_are_those_of_trained_models(scaling: RotaryScaling, share: float) -> None:
+    from transformers import LlamaConfig
+    from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding, apply_rotary_pos_emb
+
+    given = SCALINGS[scaling] | {"rope_theta": 500.0}
+    config = LlamaConfig(
+        hidden_size=64,
+        num_attention_heads=4,
+        head_dim=int(16 * share),
+        max_position_embeddings=512,
+        rope_parameters=given,
+    )
+    x = torch.randn(1, 2, 40, 16, generator=torch.Generator().manual_seed(0))
+    size = int(16 * share)
+    cos, sin = LlamaRotaryEmbedding(config)(x, torch.arange(40)[None])
+    turned, _ = apply_rotary_pos_emb(x[..., :size], x[..., :size], cos, sin)
+    wanted = torch.cat([turned, x[..., size:]], -1)
+    position = aq.Rotary(500.0, share=share, scaling=scaling)
+    torch.testing.assert_close(position.turn(x, 0), wanted, rtol=0, atol=2e-5)
+    assert position_from_dict(json.loads(json.dumps(position.to_dict()))) == position
+
+
+def test_ntk_keeps_the_fastest_plane_and_slows_the_slowest_down() -> None:
+    omega = 100.0 ** -(torch.arange(4, dtype=torch.float64) / 4)
+    found = NTK(8.0).scaled(omega, 100.0)
+    base = 100.0 * 8.0 ** (8 / 6)  # the base for 8 features
+    torch.testing.assert_close(found, base ** -(torch.arange(4, dtype=torch.float64) / 4))
+    torch.testing.assert_close(found[-1] * 8, omega[-1])
+    assert torch.equal(NTK(8.0).scaled(omega[:1], 100.0), omega[:1])
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (lambda: Linear(0.5), r"factor=0\.5: expected a number from 1 on"),
+        (lambda: YaRN(2.0, beta_fast=1.0, beta_slow=2.0), "expected slow <= fast"),
+        (lambda: Llama3(2.0, low_frequency=4.0), "expected low < high"),
+        (lambda: aq.Rotary(share=1.5), r"share=1\.5: expected a number in \(0, 1\]"),
+        (lambda: aq.Rotary(scaling=4.0), r"scaling=4\.0: expected a scaling such as"),
+        (lambda: aq.Rotary(scaling={"kind": "Dynamic"}), "scaling kind='Dynamic'"),
+    ],
+)
+def test_wrong_scalings_are_named(wrong: Any, message: str) -> None:
+    with pytest.raises(InvalidArgument, match=message):
+        wrong()

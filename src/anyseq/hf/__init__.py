@@ -12,8 +12,9 @@ if find_spec("transformers") is None:
 
 from anyseq.hf.attach import load, restore, use
 from anyseq.hf.attend import NAME
+from anyseq.hf.hub import HubTransformer
 
-__all__ = ["NAME", "load", "restore", "use"]
+__all__ = ["NAME", "HubTransformer", "load", "restore", "use"]
 
 _MOVED = {"Reading": "Reading", "read_config": "read"}
 

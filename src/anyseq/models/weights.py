@@ -201,7 +201,7 @@ def _usual(config: Any) -> dict[str, Any]:
 def _with_head(model: Any, settings: dict[str, Any], tensors: Tensors) -> Taken:
     """With the language head, if the model has one."""
     last, first = model.get_output_embeddings(), tensors["embedding"]
-    whole = {name: tensor for name, tensor in model.state_dict().items()}
+    whole = model.state_dict()
     kind = "none"
     if last is not None:
         tied = last.weight.data_ptr() == first.data_ptr()

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
-from anyseq.nn.generate import Writer, is_one_of
+from anyseq.nn.writer import Writer, is_one_of
 
 
 def search(writer: Writer, tokens: int, stop_ids: Sequence[int], beams: int) -> torch.Tensor:

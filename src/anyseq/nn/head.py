@@ -39,7 +39,8 @@ class LanguageHead(nn.Module):
         self.dense: nn.Linear | None = None
         self.norm: nn.Module | None = None
         if kind == "untied":
-            self.weight = nn.Linear(dim, vocab, bias=False, dtype=dtype, device=device).weight
+            own = nn.Linear(dim, vocab, bias=False, dtype=dtype, device=device)
+            self.weight = nn.Parameter(own.weight)
         elif kind == "masked-lm":
             self.dense = nn.Linear(dim, dim, dtype=dtype, device=device)
             self.norm = norms.make(dim, dtype, device)
