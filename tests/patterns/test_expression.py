@@ -14,6 +14,9 @@ from anyseq.patterns import Union, parse_pattern, pattern_text
     [
         ("full", aq.Full()),
         ("Window(64)", aq.Window(64)),
+        ("window(radius=3)", aq.Window(3)),
+        ("window(4, 0)", aq.Window(4, 0)),
+        ("window(before=4, after=0)", aq.Window(4, 0)),
         ("window(64)|global(0)", aq.Window(64) | aq.Global((0,))),
         ("global(0, -1)", aq.Global((0, -1))),
         ("global((0, 3))", aq.Global((0, 3))),
@@ -51,10 +54,10 @@ def test_bad_expressions(text: str, message: str) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("window", "missing a required argument: 'radius'; expected window(radius)"),
+        ("window", "expected window(radius) or window(before, after)"),
         ("global", "expected global(token, ...), such as global(0)"),
         ("global()", "expected global(token, ...), such as global(0)"),
-        ("window(1, 2)", "expected window(radius)"),
+        ("window(1, 2, 3)", "expected window(radius) or window(before, after)"),
         ("longformer(1, x=1)", "'x'; expected longformer(radius, globals=(0,))"),
         ("causal(3)", "too many positional arguments; expected causal"),
         ("window(1.5)", "1.5 is no pattern and no whole number"),

@@ -81,6 +81,8 @@ def pattern_text(pattern: Pattern) -> str:
             return " & ".join(map(_in_brackets, parts))
         case Complement(part):
             return f"~{_in_brackets(part)}"
+        case Window(radius=radius):
+            return f"window({radius})"
         case Global(tokens):
             return f"global({', '.join(map(str, tokens))})"
         case FromMask(given) if isinstance(given, torch.Tensor):
@@ -135,6 +137,8 @@ def _usage(cls: type[Pattern]) -> str:
     name = cls.__name__.lower()
     if cls is Global:
         return "global(token, ...), such as global(0) or global(0, -1)"
+    if cls is Window:
+        return "window(radius) or window(before, after)"
     needs = [str(one.replace(annotation=one.empty)) for one in signature(cls).parameters.values()]
     return f"{name}({', '.join(needs)})" if needs else name
 
