@@ -22,7 +22,7 @@ from anyseq.patterns.offsets import (
 from anyseq.patterns.pattern import LengthFree, Pattern, PatternLike, pattern_from_dict
 from anyseq.patterns.per_head import PerHead
 from anyseq.patterns.random import BigBird, Random
-from anyseq.patterns.resolve import evaluated, resolve
+from anyseq.patterns.resolve import evaluated, named, resolve
 
 __all__ = [
     "BigBird",
@@ -62,6 +62,7 @@ __all__ = [
     "as_pattern",
     "evaluated",
     "from_deepspeed",
+    "named",
     "parse_pattern",
     "pattern_from_dict",
     "pattern_text",
