@@ -16,6 +16,7 @@ from anyseq.patterns.algebra import Complement, Intersection, Union
 from anyseq.patterns.documents import Documents
 from anyseq.patterns.factored import Blocks, Fixed, Strided, Summary
 from anyseq.patterns.given import FromMask
+from anyseq.patterns.grids import Neighbourhood, ShiftedWindows
 from anyseq.patterns.hubs import Global, Longformer, Ring, Star
 from anyseq.patterns.offsets import Causal, Dilated, Full, LogSparse, Residue, Window
 from anyseq.patterns.pattern import Pattern
@@ -26,7 +27,8 @@ _NAMES: dict[str, type[Pattern]] = {
     cls.__name__.lower(): cls
     for cls in (
         BigBird, Blocks, Causal, Dilated, Documents, Fixed, Full, Global, LogSparse, Longformer,
-        PerHead, Random, Residue, Ring, Star, Strided, Summary, Window,
+        Neighbourhood, PerHead, Random, Residue, Ring, ShiftedWindows, Star, Strided, Summary,
+        Window,
     )
 }  # fmt: skip
 _LISTS = (Documents, Global)  # which take any number of numbers: "documents(3, 5)"
@@ -86,6 +88,8 @@ def pattern_text(pattern: Pattern) -> str:
             return f"~{_in_brackets(part)}"
         case Window(radius=radius):
             return f"window({radius})"
+        case Neighbourhood(shape, radius, "cut"):
+            return f"neighbourhood({shape}, {radius})"
         case Global(numbers) | Documents(numbers):
             return f"{type(pattern).__name__.lower()}({', '.join(map(str, numbers))})"
         case FromMask(given) if isinstance(given, torch.Tensor):
@@ -99,7 +103,7 @@ def pattern_text(pattern: Pattern) -> str:
     name = type(pattern).__name__.lower()
     if name not in _NAMES:
         return repr(pattern)
-    values = ", ".join(str(getattr(pattern, field.name)) for field in fields(pattern))  # type: ignore[arg-type]
+    values = ", ".join(repr(getattr(pattern, field.name)) for field in fields(pattern))  # type: ignore[arg-type]
     return f"{name}({values})" if values else name
 
 
@@ -154,6 +158,8 @@ def _value(node: ast.expr) -> Any:
             return _number(value)
         case ast.UnaryOp(ast.USub(), ast.Constant(int() as value)):
             return -_number(value)
+        case ast.Constant(str() as word):
+            return word
         case ast.Tuple(elements):
             return tuple(_value(element) for element in elements)
         case ast.Constant():
