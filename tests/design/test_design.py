@@ -55,7 +55,7 @@ def test_dictionary_round_trip_through_json(design: Design) -> None:
         ({"tokens": 0}, "tokens=0"),
         ({"tokens": 2.0}, "tokens=2.0"),
         ({"patterns": ()}, "patterns=()"),
-        ({"patterns": (3,)}, "pattern=3: expected a Pattern, a mask_mod"),
+        ({"patterns": (3,)}, "pattern=3: expected a Pattern, its text, a mask_mod"),
         ({"patterns": "causal"}, "pattern='causal': expected a Pattern"),
         ({"position": "absolute"}, "position='absolute'"),
         ({"prob_map": "max"}, "prob_map='max'"),

@@ -12,7 +12,7 @@ from transformers import AutoConfig, BertConfig, LlamaConfig, PreTrainedConfig
 import anyseq as aq
 from anyseq.errors import AnyseqError, FileProblem, InvalidArgument, UnsupportedModel
 from anyseq.models import read
-from anyseq.patterns import Blocks, Coarse
+from anyseq.patterns import Coarse
 from hf.zoo import build
 
 pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit.script:DeprecationWarning")
@@ -25,7 +25,7 @@ EXPECTED: dict[str, tuple[aq.Position, tuple[aq.Pattern, ...]]] = {
     "gpt2": (aq.Absolute(), (aq.Causal(),)),
     "llama": (aq.Rotary(), (aq.Causal(),)),
     "mistral": (aq.Rotary(), (NARROW,)),
-    "mistral-1": (aq.Rotary(), (Blocks(1),)),
+    "mistral-1": (aq.Rotary(), (aq.Window(0),)),
     "mixtral": (aq.Rotary(1e6), (aq.Causal(),)),
     "qwen2": (aq.Rotary(), (aq.Causal(), NARROW)),
     "gemma2": (aq.Rotary(), (aq.Causal() & aq.Window(3), aq.Causal())),

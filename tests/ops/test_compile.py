@@ -23,6 +23,9 @@ MODULES: Mapping[str, Callable[[], nn.Module]] = {
     "URPE, star": lambda: aq.nn.Attention(
         8, 2, position=aq.URPE(), tokens=130, pattern=aq.Star(4), dtype=torch.float64
     ),
+    "a text": lambda: aq.nn.Attention(
+        8, 2, pattern="window(3) | global(0)", dtype=torch.float64
+    ),
     "strided heads": lambda: aq.nn.Attention(
         8, 4, kv_heads=2, pattern=aq.PerHead(*aq.Strided(4).split()), dtype=torch.float64
     ),

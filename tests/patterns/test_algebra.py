@@ -33,7 +33,7 @@ def test_a_function_or_a_mask_combines_with_a_pattern() -> None:
     after = Causal() & (lambda b, h, i, j: j >= 2)
     assert after.mask(4).tolist() == (Causal().mask(4) & (torch.arange(4) >= 2)).tolist()
     assert (Causal() | ~Causal().mask(4)).mask(4).all()
-    with pytest.raises(InvalidArgument, match="pattern=3: expected a Pattern, a mask_mod"):
+    with pytest.raises(InvalidArgument, match="pattern=3: expected a Pattern, its text"):
         Causal() | 3
 
 

@@ -3,6 +3,7 @@
 import re
 
 import pytest
+import torch
 
 import anyseq as aq
 from anyseq.errors import InvalidArgument
@@ -14,6 +15,9 @@ from anyseq.patterns import Union, parse_pattern, pattern_text
     [
         ("full", aq.Full()),
         ("Window(64)", aq.Window(64)),
+        ("window(radius=3)", aq.Window(3)),
+        ("window(4, 0)", aq.Window(4, 0)),
+        ("window(before=4, after=0)", aq.Window(4, 0)),
         ("window(64)|global(0)", aq.Window(64) | aq.Global((0,))),
         ("global(0, -1)", aq.Global((0, -1))),
         ("global((0, 3))", aq.Global((0, 3))),
@@ -21,6 +25,7 @@ from anyseq.patterns import Union, parse_pattern, pattern_text
         ("log_sparse", aq.LogSparse()),
         ("longformer(8, globals=(0, 5))", aq.Longformer(8, (0, 5))),
         ("bigbird(64, random=2, seed=7)", aq.BigBird(64, random=2, seed=7)),
+        ("documents(3, 5)", aq.Documents((3, 5))),
         ("perhead(window(1), full)", aq.PerHead(aq.Window(1), aq.Full())),
     ],
 )
@@ -51,10 +56,11 @@ def test_bad_expressions(text: str, message: str) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("window", "missing a required argument: 'radius'; expected window(radius)"),
+        ("window", "expected window(radius) or window(before, after)"),
         ("global", "expected global(token, ...), such as global(0)"),
+        ("documents()", "expected documents(length, ...), such as documents(3, 5)"),
         ("global()", "expected global(token, ...), such as global(0)"),
-        ("window(1, 2)", "expected window(radius)"),
+        ("window(1, 2, 3)", "expected window(radius) or window(before, after)"),
         ("longformer(1, x=1)", "'x'; expected longformer(radius, globals=(0,))"),
         ("causal(3)", "too many positional arguments; expected causal"),
         ("window(1.5)", "1.5 is no pattern and no whole number"),
@@ -81,3 +87,37 @@ def test_what_is_too_large_is_refused_and_white_space_is_not() -> None:
         parse_pattern("window(99999999999999999999)")
     with pytest.raises(InvalidArgument, match="beyond 2\\^63"):
         aq.Window(10**20)
+
+
+def test_a_text_is_taken_wherever_a_pattern_is() -> None:
+    text, pattern = "window(2)|global(0)", aq.Window(2) | aq.Global((0,))
+    q, k, v = torch.rand(3, 1, 2, 9, 4, generator=torch.Generator().manual_seed(0)).unbind()
+    assert torch.equal(aq.attention(q, k, v, pattern=text), aq.attention(q, k, v, pattern=pattern))
+    plan = aq.attention_plan(q, k, v, pattern=text)
+    assert plan == aq.attention_plan(q, k, v, pattern=pattern)
+    assert aq.Design(9, patterns=text) == aq.Design(9, patterns=pattern)
+    assert aq.Design(9, patterns=("causal", text)) == aq.Design(9, patterns=(aq.Causal(), pattern))
+    assert aq.Layer(pattern=text) == aq.Layer(pattern=pattern)
+    assert aq.PerHead("causal", text) == aq.PerHead(aq.Causal(), pattern)
+    assert aq.Window(2) | "global(0)" == pattern
+    assert "causal" & aq.Window(2) == aq.Window(2) & aq.Causal()
+    assert aq.nn.Attention(8, 2, pattern=text).pattern == pattern
+    assert aq.nn.AverageMixer(8, pattern=text).sight.pattern == pattern
+    assert aq.check(text, tokens=9).design == aq.check(pattern, tokens=9).design
+    assert aq.check(("causal", text), tokens=9).universal
+
+
+def test_a_bad_text_is_one_clear_line_wherever_it_is_given() -> None:
+    q = torch.rand(1, 1, 4, 2)
+    for call in (
+        lambda: aq.attention(q, q, q, pattern="windw(2)"),
+        lambda: aq.Design(4, patterns="windw(2)"),
+        lambda: aq.nn.Attention(4, 2, pattern="windw(2)"),
+        lambda: aq.Window(2) | "windw(2)",
+    ):
+        with pytest.raises(InvalidArgument, match="windw is unknown; there are"):
+            call()
+
+
+def test_a_text_is_read_once() -> None:
+    assert parse_pattern("window(3) | global(1)") is parse_pattern("window(3) | global(1)")

@@ -20,6 +20,12 @@ RULES: list[tuple[Pattern, Rule]] = [
     (aq.Full(), lambda i, j, n: True),
     (aq.Causal(), lambda i, j, n: j <= i),
     (aq.Window(2), lambda i, j, n: abs(i - j) <= 2),
+    (aq.Window(radius=1), lambda i, j, n: abs(i - j) <= 1),
+    (aq.Window(3, 1), lambda i, j, n: -1 <= i - j <= 3),
+    (aq.Window(before=2, after=0), lambda i, j, n: 0 <= i - j <= 2),
+    (aq.Window(0, 4), lambda i, j, n: 0 <= j - i <= 4),
+    (aq.Window(0), lambda i, j, n: i == j),
+    (aq.Window.from_sliding(3), lambda i, j, n: j <= i and i - j < 3),
     (aq.Dilated(2, 3), lambda i, j, n: i - j in (-6, -3, 0, 3, 6)),
     (aq.LogSparse(), lambda i, j, n: abs(i - j) in (0, 1, 2, 4, 8, 16, 32)),
     (Residue(3), lambda i, j, n: (i - j) % 3 == 0),
@@ -46,7 +52,8 @@ def test_masks_are_the_definitions(pattern: Pattern, rule: Rule, n: int) -> None
 LENGTH = 200
 SEVERAL = st.one_of(
     st.sampled_from([aq.Full(), aq.Causal(), aq.LogSparse()]),
-    st.builds(aq.Window, st.integers(1, 60)),
+    st.builds(aq.Window, st.integers(0, 60)),
+    st.builds(aq.Window, st.integers(0, 60), st.integers(0, 60)),
     st.builds(aq.Dilated, st.integers(1, 9), st.integers(1, 9)),
     st.builds(aq.Blocks, st.integers(1, 70)),
     st.builds(aq.Strided, st.integers(1, 40)),
@@ -233,15 +240,43 @@ def test_dictionary_round_trip_through_json(pattern: Pattern) -> None:
     assert pattern_from_dict(json.loads(json.dumps(pattern.to_dict()))) == pattern
 
 
+def test_windows_of_one_side_and_of_both() -> None:
+    assert aq.Window(4) == aq.Window(radius=4) == aq.Window(4, 4) != aq.Window(4, 0)
+    assert aq.Window(4).radius == 4
+    assert (aq.Window(3, 1).before, aq.Window(3, 1).after) == (3, 1)
+    with pytest.raises(AttributeError, match=r"Window\(before=3, after=1\) has no radius"):
+        _ = aq.Window(3, 1).radius
+    assert aq.Window(3, 0).prefix_stable
+    assert not aq.Window(3).prefix_stable
+    assert [str(aq.Window(2)), str(aq.Window(2, 0))] == [
+        "Window(radius=2)",
+        "Window(before=2, after=0)",
+    ]
+    sliding = aq.Window.from_sliding(4)
+    assert torch.equal(sliding.mask(20), (aq.Window(3) & aq.Causal()).mask(20))
+
+
+def test_files_of_windows_by_radius_are_read_and_written() -> None:
+    assert pattern_from_dict({"kind": "Window", "radius": 3}) == aq.Window(3)
+    assert aq.Window(3).to_dict() == {"kind": "Window", "radius": 3}
+    assert aq.Window(3, 0).to_dict() == {"kind": "Window", "before": 3, "after": 0}
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: aq.Window(0), "radius=0"),
+        (lambda: aq.Window(-1), "radius=-1"),
+        (lambda: aq.Window(), "expected window"),
+        (lambda: aq.Window(after=2), "after=2, radius=None: expected window"),
+        (lambda: aq.Window(2, radius=2), "before=2, after=None, radius=2: expected window"),
+        (lambda: aq.Window(2, -1), "after=-1"),
+        (lambda: aq.Window(True, 1), "before=True"),
+        (lambda: aq.Window.from_sliding(0), "width=0"),
         (lambda: aq.Dilated(1, 0), "step=0"),
         (lambda: aq.Blocks(0), "size=0"),
         (lambda: aq.Strided(0), "stride=0"),
         (lambda: aq.Fixed(0), "size=0"),
-        (lambda: aq.Longformer(0), "radius=0"),
+        (lambda: aq.Longformer(-1), "radius=-1"),
         (lambda: aq.Random(3, seed=1.5), "seed=1.5"),  # type: ignore[arg-type]
         (lambda: aq.patterns.Union([aq.Causal()]), "expected a tuple"),  # type: ignore[arg-type]
         (lambda: aq.FromMask(torch.ones(3, 4, dtype=torch.bool)), r"shape \(3, 4\)"),

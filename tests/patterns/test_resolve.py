@@ -29,7 +29,7 @@ def test_everything_that_says_who_looks_at_whom(given: PatternLike) -> None:
     assert torch.equal(mask, Causal().mask(5).expand(2, 3, 5, 5))
 
 
-@pytest.mark.parametrize("given", [torch.ones(5, 5), torch.ones(5, dtype=torch.bool), 3, "causal"])
+@pytest.mark.parametrize("given", [torch.ones(5, 5), torch.ones(5, dtype=torch.bool), 3, "windw"])
 def test_what_says_nothing_is_refused(given: PatternLike) -> None:
     with pytest.raises(InvalidArgument, match="pattern"):
         resolve(given, 5)

@@ -89,7 +89,7 @@ def _training(pattern: Pattern, n: int) -> list[dict[str, Any]]:
     }
     absent = []
     match pattern:
-        case Window(radius):
+        case Window(radius=radius):
             builds["local-attention"] = partial(c.local_attention, radius)
             builds["anyseq layer"] = partial(c.anyseq_layer, pattern)
             builds["HF Longformer layer"] = partial(c.hf_longformer_layer, radius)

@@ -28,8 +28,8 @@ class Design:
     """An attention design, whatever its weights.
 
     tokens: the caller's tokens; with `bos` the model prepends one learned token at position 0.
-    patterns: one Pattern, or a tuple that the layers cycle through; a mask_mod, a bool tensor or a
-        BlockMask is taken as FromMask. Full() unless given.
+    patterns: one Pattern or its text ("causal & window(64)"), or a tuple that the layers cycle
+        through; a mask_mod, a bool tensor or a BlockMask is taken as FromMask. Full() unless given.
     position: where a token is.
     prob_map: scores to weights; a name or an object. softmax unless given.
     feedforward: whether blocks have a feed-forward half. True unless given.

@@ -17,8 +17,8 @@ from anyseq.probability import ProbMap, Softmax, prob_map_from_dict, resolve_pro
 class Layer:
     """A block: a half that mixes tokens, and a feed-forward half.
 
-    pattern: which tokens a token attends to; a mask_mod, a bool tensor or a BlockMask is taken as
-        FromMask.
+    pattern: which tokens a token attends to: a Pattern or its text; a mask_mod, a bool tensor or a
+        BlockMask is taken as FromMask.
     position: where a token is, as attention sees it. Positions at the input are the design's.
     prob_map: scores to weights; a name or an object.
     sinks: a learned score that takes weight and gives no value.

@@ -68,7 +68,7 @@ class Convolution(Mixer):
 
     def sees(self, pattern: Pattern) -> Pattern:
         if self.causal:
-            return Causal() & Window(self.width - 1)
+            return Window(self.width - 1, 0)
         return Window(self.width // 2)
 
     def of_the_past(self) -> Convolution:

@@ -43,8 +43,8 @@ def use(
 ) -> Model:
     """Put a pattern, a gain or both on every self-attention layer of `model`; returns `model`.
 
-    pattern: a Pattern or a mask_mod(b, h, i, j), and-ed with the model's own mask. i and j count
-        from the first real token of each sequence, wherever that is padded.
+    pattern: a Pattern, its text or a mask_mod(b, h, i, j), and-ed with the model's own mask. i and
+        j count from the first real token of each sequence, wherever that is padded.
     gain: True for a learnable URPE table of ones, (heads, 2n-1) with n the config's
         max_position_embeddings, one for all layers; n itself; or the table to start from. It
         becomes the parameter `model.anyseq_gain.coefficients`.

@@ -166,7 +166,7 @@ def _named(part: MaskFunction, causal: bool) -> Pattern | None:
         size = getclosurevars(part).nonlocals["sliding_window"]
         # Looking back: i - j < size, one side of a window; causality is the other side.
         radius = size - 1 if code is _LOOK_BACK else size
-        if radius >= 1 and (causal or code is _LOOK_AROUND):
+        if radius >= 0 and (causal or code is _LOOK_AROUND):
             return Window(radius)
     return None
 

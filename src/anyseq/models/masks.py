@@ -41,17 +41,16 @@ def _candidates(sees: Array, widths: Widths) -> Iterator[Recognised]:
     rows, columns = np.nonzero(sees)
     radius = int(abs(rows - columns).max(initial=0))
     if radius == 0:
-        yield Recognised(Blocks(1), Blocks(1))
+        yield Recognised(Window(0), Window(0))
         return
     real, width = _real_radius(radius, widths)
     back, ahead = int((rows - columns).max()), int((columns - rows).max())
     if min(back, ahead) > 0 and back != ahead:
         (real_back, width), (real_ahead, _) = (_real_radius(one, widths) for one in (back, ahead))
-        yield Recognised(_sided(back, ahead), _sided(real_back, real_ahead), width)
-    near = Window(real) if real else Blocks(1)
-    before = Causal() & near if real else near
+        yield Recognised(Window(back, ahead), Window(real_back, real_ahead), width)
+    before = Causal() & Window(real) if real else Window(0)
     yield Recognised(Causal() & Window(radius), before, width)
-    yield Recognised(Window(radius), near, width)
+    yield Recognised(Window(radius), Window(real), width)
     for name, (size, real_size) in widths.items():
         yield Recognised(Causal() & Blocks(size), Causal() & Blocks(real_size), name)
         yield Recognised(Blocks(size), Blocks(real_size), name)
@@ -70,8 +69,3 @@ def _real_radius(radius: int, widths: Widths) -> tuple[int, str | None]:
             if radius == seen:
                 return meant, name
     return radius, None
-
-
-def _sided(back: int, ahead: int) -> Pattern:
-    """A window that reaches further on one side."""
-    return (Causal() & Window(back)) | (~Causal() & Window(max(ahead, 1)))

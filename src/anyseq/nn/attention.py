@@ -128,8 +128,7 @@ class Attention(nn.Module):
             raise InvalidArgument(f"kv_heads={kv_heads}: expected a divisor of heads={heads}")
         if not isinstance(causal, bool):
             raise InvalidArgument(f"causal={causal!r}: expected True or False")
-        self.pattern, self.causal = pattern, causal
-        prepare(pattern, backend)
+        self.pattern, self.causal = prepare(pattern, backend), causal
         self.prob_map, self.backend = resolve_prob_map(prob_map), backend
         self.scale = None if scale is None else finite("scale", scale)
         self.softcap = None if softcap is None else positive("softcap", softcap)

@@ -19,7 +19,7 @@ from anyseq.ops.choose import (
 )
 from anyseq.ops.one_query import narrowed
 from anyseq.ops.operator import keep
-from anyseq.patterns import Pattern, PatternLike, resolve
+from anyseq.patterns import Pattern, PatternLike, named, resolve
 from anyseq.positions import Toeplitz
 from anyseq.probability import ProbMap
 
@@ -102,8 +102,8 @@ def attention(
     log-sum-exp of the masked scores, (B, H, N). True = may attend. A row that sees nothing gives
     0 and passes no gradient.
 
-    pattern: a Pattern, a mask_mod(b, h, i, j), a bool tensor (N, M) with heads and batch before it
-        if they differ, or a BlockMask.
+    pattern: a Pattern, its text ("window(64) | global(0)"), a mask_mod(b, h, i, j), a bool tensor
+        (N, M) with heads and batch before it if they differ, or a BlockMask.
     key_mask: (B, M) bool, and-ed with the pattern: False for keys that are padding.
     document_ids: (B, M) integers: a token sees tokens of its own document only. Query i is the
         token q_offset + i.
@@ -151,14 +151,16 @@ def _chosen(call: Call, backend: str) -> str:
     return name
 
 
-def prepare(pattern: PatternLike, backend: str) -> None:
-    """Check what a module will hand to `attention`, and make the pattern known, so that a graph
-    compiled later can name it."""
+def prepare(pattern: PatternLike, backend: str) -> PatternLike:
+    """What a module is to hand to `attention`, checked: a text as its pattern, and patterns made
+    known, so that a graph compiled later can name them."""
     backend_named(backend)
+    pattern = named(pattern)
     if isinstance(pattern, Pattern):
         keep(pattern)
     elif pattern is not None:
         resolve(pattern, 1)
+    return pattern
 
 
 def attention_plan(

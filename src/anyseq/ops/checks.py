@@ -9,7 +9,7 @@ import torch
 from anyseq.base import finite, positive, whole
 from anyseq.errors import InvalidArgument
 from anyseq.ops.call import Call, ScoreMod, Term, may_look
-from anyseq.patterns import FromMask, MaskMod, Pattern, PatternLike, resolve
+from anyseq.patterns import FromMask, MaskMod, Pattern, PatternLike, named, resolve
 from anyseq.positions import Toeplitz
 from anyseq.probability import ProbMap, resolve_prob_map
 
@@ -176,6 +176,7 @@ def who(
     if pattern is None:
         return None, None, None
     span = max(full[3], q_offset + full[2])
+    pattern = named(pattern)
     if isinstance(pattern, Pattern):
         length = pattern.natural_length
         if length is not None and length != span:

@@ -74,8 +74,8 @@ def _reach(pattern: Pattern) -> tuple[float, float] | None:
             return inf, inf
         case Causal():
             return inf, 0
-        case Window(radius):
-            return radius, radius
+        case Window(before, after):
+            return before, after
         case Intersection(parts):
             found = [_reach(part) for part in parts]
             known = [one for one in found if one is not None]

@@ -8,6 +8,7 @@ from anyseq.patterns.documents import Documents
 from anyseq.patterns.expression import parse_pattern, pattern_text
 from anyseq.patterns.factored import Blocks, Fixed, Strided, Summary
 from anyseq.patterns.given import FromMask, as_pattern
+from anyseq.patterns.grids import GridPattern, Neighbourhood, ShiftedWindows
 from anyseq.patterns.hubs import Global, Longformer, Ring, Star
 from anyseq.patterns.layouts import Landmarks, PeriodicLandmarks, RandomPast, UnevenBlocks
 from anyseq.patterns.offsets import (
@@ -22,7 +23,7 @@ from anyseq.patterns.offsets import (
 from anyseq.patterns.pattern import LengthFree, Pattern, PatternLike, pattern_from_dict
 from anyseq.patterns.per_head import PerHead
 from anyseq.patterns.random import BigBird, Random
-from anyseq.patterns.resolve import evaluated, resolve
+from anyseq.patterns.resolve import evaluated, named, resolve
 
 __all__ = [
     "BigBird",
@@ -38,12 +39,14 @@ __all__ = [
     "FromMask",
     "Full",
     "Global",
+    "GridPattern",
     "Intersection",
     "Landmarks",
     "LengthFree",
     "LogSparse",
     "Longformer",
     "MaskMod",
+    "Neighbourhood",
     "OffsetPattern",
     "Pattern",
     "PatternLike",
@@ -53,6 +56,7 @@ __all__ = [
     "RandomPast",
     "Residue",
     "Ring",
+    "ShiftedWindows",
     "Star",
     "Strided",
     "Summary",
@@ -62,6 +66,7 @@ __all__ = [
     "as_pattern",
     "evaluated",
     "from_deepspeed",
+    "named",
     "parse_pattern",
     "pattern_from_dict",
     "pattern_text",

@@ -158,7 +158,7 @@ def _local(values: Mapping[str, Any], seed: int) -> Pattern:
 
 def _window(values: Mapping[str, Any]) -> Pattern:
     width = at_least_one("num_sliding_window_blocks", values["num_sliding_window_blocks"])
-    return Window(width // 2) if width > 1 else Blocks(1)
+    return Window(width // 2)
 
 
 def _numbers(name: str, given: Any) -> tuple[int, ...]:

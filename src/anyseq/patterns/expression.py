@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from dataclasses import fields
+from functools import lru_cache
 from inspect import signature
 from typing import Any
 
@@ -12,8 +13,10 @@ import torch
 
 from anyseq.errors import AnyseqError, InvalidArgument
 from anyseq.patterns.algebra import Complement, Intersection, Union
+from anyseq.patterns.documents import Documents
 from anyseq.patterns.factored import Blocks, Fixed, Strided, Summary
 from anyseq.patterns.given import FromMask
+from anyseq.patterns.grids import Neighbourhood, ShiftedWindows
 from anyseq.patterns.hubs import Global, Longformer, Ring, Star
 from anyseq.patterns.offsets import Causal, Dilated, Full, LogSparse, Residue, Window
 from anyseq.patterns.pattern import Pattern
@@ -23,17 +26,19 @@ from anyseq.patterns.random import BigBird, Random
 _NAMES: dict[str, type[Pattern]] = {
     cls.__name__.lower(): cls
     for cls in (
-        BigBird, Blocks, Causal, Dilated, Fixed, Full, Global, LogSparse, Longformer, PerHead,
-        Random, Residue, Ring, Star, Strided, Summary, Window,
+        BigBird, Blocks, Causal, Dilated, Documents, Fixed, Full, Global, LogSparse, Longformer,
+        Neighbourhood, PerHead, Random, Residue, Ring, ShiftedWindows, Star, Strided, Summary,
+        Window,
     )
 }  # fmt: skip
-
+_LISTS = (Documents, Global)  # which take any number of numbers: "documents(3, 5)"
 
 _MOST_CHARACTERS = 4096
 _MOST_NESTED = 32  # brackets and ~: what reads them is recursive
 _MOST_NAMES = 256
 
 
+@lru_cache(maxsize=256)
 def parse_pattern(text: str) -> Pattern:
     """The pattern behind an expression of names, whole numbers, |, & and ~.
 
@@ -81,8 +86,12 @@ def pattern_text(pattern: Pattern) -> str:
             return " & ".join(map(_in_brackets, parts))
         case Complement(part):
             return f"~{_in_brackets(part)}"
-        case Global(tokens):
-            return f"global({', '.join(map(str, tokens))})"
+        case Window(radius=radius):
+            return f"window({radius})"
+        case Neighbourhood(shape, radius, "cut"):
+            return f"neighbourhood({shape}, {radius})"
+        case Global(numbers) | Documents(numbers):
+            return f"{type(pattern).__name__.lower()}({', '.join(map(str, numbers))})"
         case FromMask(given) if isinstance(given, torch.Tensor):
             return f"a mask of {len(given)} x {len(given)}"
         case FromMask(given) if pattern.natural_length is not None:
@@ -94,7 +103,7 @@ def pattern_text(pattern: Pattern) -> str:
     name = type(pattern).__name__.lower()
     if name not in _NAMES:
         return repr(pattern)
-    values = ", ".join(str(getattr(pattern, field.name)) for field in fields(pattern))  # type: ignore[arg-type]
+    values = ", ".join(repr(getattr(pattern, field.name)) for field in fields(pattern))  # type: ignore[arg-type]
     return f"{name}({values})" if values else name
 
 
@@ -116,7 +125,7 @@ def _pattern(node: ast.expr) -> Pattern:
         case ast.Call(ast.Name(name), arguments, keywords):
             cls = _named(name)
             values = [_value(argument) for argument in arguments]
-            if cls is Global and values and not isinstance(values[0], tuple):
+            if cls in _LISTS and values and not isinstance(values[0], tuple):
                 values = [tuple(values)]
             return _made(cls, values, {str(item.arg): _value(item.value) for item in keywords})
     raise InvalidArgument(f"{ast.unparse(node)} is no pattern; expected a name such as window(64)")
@@ -135,6 +144,10 @@ def _usage(cls: type[Pattern]) -> str:
     name = cls.__name__.lower()
     if cls is Global:
         return "global(token, ...), such as global(0) or global(0, -1)"
+    if cls is Documents:
+        return "documents(length, ...), such as documents(3, 5)"
+    if cls is Window:
+        return "window(radius) or window(before, after)"
     needs = [str(one.replace(annotation=one.empty)) for one in signature(cls).parameters.values()]
     return f"{name}({', '.join(needs)})" if needs else name
 
@@ -145,6 +158,8 @@ def _value(node: ast.expr) -> Any:
             return _number(value)
         case ast.UnaryOp(ast.USub(), ast.Constant(int() as value)):
             return -_number(value)
+        case ast.Constant(str() as word):
+            return word
         case ast.Tuple(elements):
             return tuple(_value(element) for element in elements)
         case ast.Constant():

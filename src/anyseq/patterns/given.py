@@ -12,7 +12,7 @@ import torch
 from anyseq.errors import InvalidArgument
 from anyseq.patterns.blocks import BlockBounds, MaskMod
 from anyseq.patterns.pattern import Pattern, PatternLike
-from anyseq.patterns.resolve import differs_by_row_or_head, evaluated, resolve
+from anyseq.patterns.resolve import differs_by_row_or_head, evaluated, named, resolve
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,6 +109,7 @@ class FromMask(Pattern):
 
 
 def as_pattern(given: PatternLike) -> Pattern:
-    """A Pattern as it is; a mask_mod that looks at i and j only, a bool tensor (n, n) or a
-    BlockMask wrapped into one."""
+    """A Pattern as it is, or by its text; a mask_mod that looks at i and j only, a bool tensor
+    (n, n) or a BlockMask wrapped into one."""
+    given = named(given)
     return given if isinstance(given, Pattern) else FromMask(given)

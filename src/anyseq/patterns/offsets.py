@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
-from anyseq.base import at_least_one
+from anyseq.base import at_least_one, whole
+from anyseq.errors import InvalidArgument
 from anyseq.patterns.pattern import LengthFree
 
 
@@ -47,17 +49,63 @@ class Causal(OffsetPattern):
         return offset >= 0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False, repr=False)
 class Window(OffsetPattern):
-    """Every token looks at its neighbours: A_i = {j : |i-j| <= radius}."""
+    """Every token looks at its neighbours: A_i = {j : -after <= i-j <= before}.
 
-    radius: int
+    Window(4) and Window(radius=4) reach 4 tokens to both sides, Window(4, 0) and
+    Window(before=4, after=0) only back. Every token sees itself, with Window(0) nobody else.
+    """
 
-    def __post_init__(self) -> None:
-        at_least_one("radius", self.radius)
+    before: int
+    after: int
+
+    def __init__(
+        self, before: int | None = None, after: int | None = None, *, radius: int | None = None
+    ) -> None:
+        given = (before is not None, after is not None, radius is not None)
+        if given not in ((True, True, False), (True, False, False), (False, False, True)):
+            raise InvalidArgument(
+                f"before={before}, after={after}, radius={radius}: expected window(radius) or "
+                "window(before, after), such as window(4) or window(4, 0)"
+            )
+        if after is None:
+            reach = whole("radius", before if radius is None else radius)
+            sides = reach, reach
+        else:
+            sides = whole("before", before), whole("after", after)
+        for name, reach in zip(("before", "after"), sides, strict=True):
+            object.__setattr__(self, name, reach)
+
+    @classmethod
+    def from_sliding(cls, width: int) -> Window:
+        """The window of Hugging Face's causal models with sliding_window=width: the token itself
+        and the width - 1 before it. The same mask as Window(width - 1) & Causal()."""
+        return cls(before=at_least_one("width", width) - 1, after=0)
+
+    @property
+    def radius(self) -> int:
+        """How far it reaches, if that is equally far to both sides."""
+        if self.before != self.after:
+            raise AttributeError(f"{self!r} has no radius: use .before and .after")
+        return self.before
+
+    @property
+    def prefix_stable(self) -> bool:
+        return self.after == 0
 
     def allows(self, offset: torch.Tensor) -> torch.Tensor:
-        return offset.abs() <= self.radius
+        return (offset <= self.before) & (offset >= -self.after)
+
+    def to_dict(self) -> dict[str, Any]:
+        if self.before != self.after:
+            return super().to_dict()
+        return {"kind": "Window", "radius": self.radius}  # what every version can read
+
+    def __repr__(self) -> str:
+        if self.before == self.after:
+            return f"Window(radius={self.radius})"
+        return f"Window(before={self.before}, after={self.after})"
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,8 @@ _EDGE_BLOCK = 64  # edges are looked for in blocks of this size
 _KINDS: dict[str, type[Pattern]] = {}
 
 PatternLike = Any
-"""A Pattern, a mask_mod, a bool tensor (..., N, M), or a FlexAttention BlockMask."""
+"""A Pattern, its text ("window(64) | global(0)"), a mask_mod, a bool tensor (..., N, M), or a
+FlexAttention BlockMask."""
 
 
 class Pattern(ABC):

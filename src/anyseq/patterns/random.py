@@ -11,7 +11,6 @@ from anyseq.base import at_least_one, generator, whole
 from anyseq.errors import InvalidArgument
 from anyseq.patterns.blocks import BlockBounds, MaskMod, bounds_from_columns
 from anyseq.patterns.coarse import Coarse
-from anyseq.patterns.factored import Blocks
 from anyseq.patterns.hubs import Global
 from anyseq.patterns.offsets import Window
 from anyseq.patterns.pattern import Pattern
@@ -77,8 +76,7 @@ class BigBird(Pattern):
 
     def parts_at(self, n: int) -> tuple[Pattern, ...]:
         blocks = -(-n // self.block)
-        near = Window(self.window // 2) if self.window > 1 else Blocks(1)
-        parts: list[Pattern] = [near]
+        parts: list[Pattern] = [Window(self.window // 2)]
         if self.globals:
             parts.append(Global(tuple(range(min(self.globals, blocks)))))
         if self.random:

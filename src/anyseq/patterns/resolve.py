@@ -11,11 +11,22 @@ from anyseq.patterns.blocks import MaskMod
 from anyseq.patterns.pattern import Pattern, PatternLike
 
 
+def named(pattern: PatternLike) -> PatternLike:
+    """The Pattern that a text such as "window(64) | global(0)" stands for; anything else as it is.
+    Texts are remembered: one that was read before costs a look into a table."""
+    if not isinstance(pattern, str):
+        return pattern
+    from anyseq.patterns.expression import parse_pattern  # which knows all patterns, and they this
+
+    return parse_pattern(pattern)
+
+
 def resolve(pattern: PatternLike, n: int) -> MaskMod:
     """The mask_mod of anything that says who may look at whom, for n tokens.
 
     A bool tensor has shape (N, M), (H, N, M) or (B, H, N, M); axes of size 1 broadcast.
     """
+    pattern = named(pattern)
     if isinstance(pattern, Pattern):
         return pattern.at(n)
     if isinstance(pattern, torch.Tensor):
@@ -29,8 +40,8 @@ def resolve(pattern: PatternLike, n: int) -> MaskMod:
         )
     if not callable(pattern):
         raise InvalidArgument(
-            f"pattern={pattern!r}: expected a Pattern, a mask_mod(b, h, i, j), a bool tensor "
-            "or a BlockMask"
+            f"pattern={pattern!r}: expected a Pattern, its text, a mask_mod(b, h, i, j), a "
+            "bool tensor or a BlockMask"
         )
     return pattern  # type: ignore[no-any-return]  # a user's callable: its signature is a promise
 

@@ -13,7 +13,7 @@ from anyseq.construct.explain import Explanation
 from anyseq.design import Design
 from anyseq.errors import InvalidArgument
 from anyseq.graph import Reach
-from anyseq.patterns import Pattern
+from anyseq.patterns import Pattern, parse_pattern
 from anyseq.pictures.contextual import contextual_figure
 from anyseq.pictures.design import design_figure
 from anyseq.pictures.explain import explanation_figure
@@ -31,7 +31,7 @@ def show(thing: Any, *arguments: Any, **options: Any) -> Figure:
         you pass it: show(result, f=f).
     Design: who gets content from whom in each of its layers.
     Explanation: what each stage did to one input: show(result.explain(x)).
-    Pattern: who looks at whom among n tokens: show(pattern, tokens=16).
+    Pattern, or its text: who looks at whom among n tokens: show(pattern, tokens=16).
     Verdict, or its Reach: how many layers each pair of tokens needs.
     """
     kind = type(thing).__name__
@@ -47,6 +47,11 @@ show.register(Design, design_figure)
 show.register(Explanation, explanation_figure)
 show.register(Pattern, pattern_figure)
 show.register(Reach, reach_figure)
+
+
+@show.register
+def _text_figure(text: str, tokens: int | None = None) -> Figure:
+    return pattern_figure(parse_pattern(text), tokens)
 
 
 @show.register

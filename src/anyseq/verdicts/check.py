@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 from os import PathLike
 from pathlib import Path
@@ -63,9 +62,10 @@ def check(
 ) -> Verdict:
     """Whether `what` can approximate every continuous sequence-to-sequence function.
 
-    what: a Design; a Pattern, mask_mod, bool mask or BlockMask, or a tuple of them that layers take
-        in turn (as a design with absolute positions); an anyseq, torch or Hugging Face model; a
-        Hugging Face config, or the path of its JSON file or folder.
+    what: a Design; a Pattern, its text ("window(64) | global(0)"), mask_mod, bool mask or
+        BlockMask, or a tuple of them that layers take in turn (as a design with absolute
+        positions); an anyseq, torch or Hugging Face model; a Hugging Face config, or the path of
+        its JSON file or folder (./full, if its name is that of a pattern).
     norm: "sup", the largest error over the cube, or "lp", its mean to some power p. For token ids,
         which are no cube, ask for "sup" (docs/theorems.md, "Token ids").
     target: "all" functions, "causal" ones (f_i looks at x_0, ..., x_i), or those "equivariant"
@@ -86,7 +86,7 @@ def check(
             raise InvalidArgument(f"tokens={tokens}, but the design has {what.tokens}")
         return check_design(what, norm, target, seconds=seconds)
     if isinstance(what, str):
-        _check_path(what)
+        what = _spoken(what)
     if _is_model(what):
         from anyseq.verdicts.models import check_model
 
@@ -188,23 +188,24 @@ def _check_length(tokens: int) -> None:
         )
 
 
-def _check_path(what: str) -> None:
-    """A string is the path of a config; what else it could have been meant to be is said here."""
-    if Path(what).suffix == ".json" or Path(what).exists():
-        return
-    hint = "nothing is downloaded: save the config and give the path of its file"
-    with suppress(InvalidArgument):
-        python = repr(parse_pattern(what))
-        hint = f"for a pattern write check(Design(tokens, {python})), or anyseq check --pattern"
-    raise InvalidArgument(
-        f"what={what!r}: there is no such file; expected the path of a config.json, or a Design, "
-        f"a pattern, a mask or a model; {hint}"
-    )
+def _spoken(what: str) -> Pattern | str:
+    """The pattern that a string names, or the path of a config; what else it could have been meant
+    to be is said here."""
+    try:
+        return parse_pattern(what)
+    except InvalidArgument as problem:
+        if Path(what).suffix == ".json" or Path(what).exists():
+            return what
+        raise InvalidArgument(
+            f"what={what!r}: there is no such file; expected the path of a config.json, or a "
+            "Design, a pattern, a mask or a model; nothing is downloaded: save the config and give "
+            f"the path of its file; and it names no pattern: {problem}"
+        ) from None
 
 
 def _as_design(what: Any, tokens: int | None) -> Design:
     """A pattern, or a tuple of them, as a design with absolute positions."""
-    if isinstance(what, list) and any(isinstance(part, Pattern) for part in what):
+    if isinstance(what, list) and any(isinstance(part, Pattern | str) for part in what):
         raise InvalidArgument(
             "what: a list of patterns; expected a tuple of those that layers take in turn"
         )
@@ -228,7 +229,9 @@ def _as_design(what: Any, tokens: int | None) -> Design:
 
 def _as_pattern(given: Any) -> Pattern:
     block_mask = hasattr(given, "mask_mod")
-    if not (isinstance(given, Pattern | torch.Tensor | list) or callable(given) or block_mask):
+    if not (
+        isinstance(given, Pattern | str | torch.Tensor | list) or callable(given) or block_mask
+    ):
         raise InvalidArgument(
             f"what={given!r}: expected a Pattern, a mask_mod(b, h, i, j), a bool mask, a "
             "BlockMask, a tuple of them, a Design, a model, a config or the path of one"

@@ -182,9 +182,12 @@ def _a_layer(connections: Sequence[int]) -> int:
 
 
 def _widened(pattern: Pattern, radius: int) -> Pattern:
-    """The same with every window in it at least that wide."""
+    """The same with every window in it at least that wide; one that reaches to one side only, on
+    that side."""
     if isinstance(pattern, Window):
-        return Window(max(radius, pattern.radius))
+        sides = pattern.before, pattern.after
+        one_sided = 0 in sides and any(sides)
+        return Window(*(0 if one_sided and not side else max(radius, side) for side in sides))
     if isinstance(pattern, Union | Intersection):
         return type(pattern)(tuple(_widened(part, radius) for part in pattern.parts))
     if isinstance(pattern, Composite) and hasattr(pattern, "radius"):

@@ -1,7 +1,9 @@
 """Rectangles for patterns of which only the blocks are known: each block of rows with its list of
-key blocks, gathered side by side."""
+key blocks, gathered side by side; and for those that say themselves which keys some rows need."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 import torch
 
@@ -11,6 +13,9 @@ from anyseq.patterns.blocks import classify
 
 _GATHERED = 1 << 15  # keys that are gathered in a pass, which bounds the extra memory
 
+_Patch = tuple[torch.Tensor, torch.Tensor, bool]
+"""Rows, the columns that they see, and whether each sees all of these."""
+
 
 def block_lists(pattern: Pattern, sizes: Sizes) -> list[Sketch]:
     """Rows that look at most blocks take all keys as they stand; the others gather theirs."""
@@ -18,8 +23,7 @@ def block_lists(pattern: Pattern, sizes: Sizes) -> list[Sketch]:
     bounds = classify(pattern.blocks(span, size), pattern.at(span), span, size)
     some, full = bounds.some_sure, bounds.all_sure
     key_blocks = -(-sizes.keys // size)
-    passes: list[Sketch] = []
-    gathered: list[tuple[torch.Tensor, torch.Tensor, bool]] = []
+    gathered: list[_Patch] = []
     crowded = []
     for block in range(sizes.q_offset // size, -(-(sizes.q_offset + sizes.queries) // size)):
         first = max(block * size, sizes.q_offset) - sizes.q_offset
@@ -31,11 +35,7 @@ def block_lists(pattern: Pattern, sizes: Sizes) -> list[Sketch]:
             columns = (seen[:, None] * size + torch.arange(size)).flatten()
             whole = bool(full[block, seen].all())
             gathered.append((rows, columns[columns < sizes.keys], whole))
-            if sum(len(columns) for _, columns, _ in gathered) >= _GATHERED:
-                passes.append(_gather(gathered))
-                gathered = []
-    if gathered:
-        passes.append(_gather(gathered))
+    passes = _gathers(gathered)
     if crowded:
         passes += rectangles(torch.cat(crowded), None, sizes)
     return passes
@@ -54,7 +54,32 @@ def rectangles(
     return [Sketch(found, rows, columns)]
 
 
-def _gather(tiles: list[tuple[torch.Tensor, torch.Tensor, bool]]) -> Sketch:
+def patches(found: Iterable[tuple[torch.Tensor, torch.Tensor]], sizes: Sizes) -> list[Sketch]:
+    """Some positions i each with some positions j, all of which are gathered. No position i may be
+    in two of them."""
+    tiles: list[_Patch] = []
+    for i, j in found:
+        rows, columns = i - sizes.q_offset, j[j < sizes.keys]
+        rows = rows[(rows >= 0) & (rows < sizes.queries)]
+        if len(rows) and len(columns):
+            height = max(1, LOOKED_AT // len(columns))
+            tiles += [(some, columns, False) for some in rows.split(height)]
+    return _gathers(tiles)
+
+
+def _gathers(tiles: list[_Patch]) -> list[Sketch]:
+    """A pass for as many tiles as may be gathered in one go."""
+    passes, some, keys = [], [], 0
+    for tile in tiles:
+        some.append(tile)
+        keys += len(tile[1])
+        if keys >= _GATHERED:
+            passes.append(_gather(some))
+            some, keys = [], 0
+    return [*passes, _gather(some)] if some else passes
+
+
+def _gather(tiles: list[_Patch]) -> Sketch:
     found, row, column = [], 0, 0
     for rows, columns, whole in tiles:
         found.append(Rectangle(row, len(rows), column, len(columns), whole))

@@ -4,7 +4,7 @@
    parts before it, so that every pair is counted once.
 2. Each part says where its pairs lie. Offsets i - j only: bands along the diagonal (`bands`).
    Blocks and documents: squares on the diagonal. Hubs and summaries: a few whole rows and columns.
-   Anything else: lists of blocks.
+   Arrays: boxes of queries, each with the box of its keys. Anything else: lists of blocks.
 3. These rectangles are cut into tiles, each with what the pattern forbids within it (`cut`).
 """
 
@@ -17,7 +17,7 @@ from operator import and_
 import torch
 
 from anyseq.ops.layout.bands import band_count, bands, stretches
-from anyseq.ops.layout.block_lists import block_lists, rectangles
+from anyseq.ops.layout.block_lists import block_lists, patches, rectangles
 from anyseq.ops.layout.cut import cut
 from anyseq.ops.layout.tiling import Grain, Layout, Rectangle, Sizes, Sketch
 from anyseq.patterns import (
@@ -27,8 +27,10 @@ from anyseq.patterns import (
     Documents,
     Full,
     Global,
+    GridPattern,
     Intersection,
     Pattern,
+    ShiftedWindows,
     Summary,
 )
 
@@ -98,7 +100,7 @@ def _passes(part: tuple[Pattern, ...], others: list[Pattern], sizes: Sizes, grai
     if not choices:
         return [(one, rest) for one in block_lists(rest, sizes)]
     found, simple = min(choices, key=lambda choice: sum(one.area for one in choice[0]))
-    if isinstance(simple, Blocks | Documents):  # its squares hold pairs of its own only
+    if isinstance(simple, Blocks | Documents | ShiftedWindows):  # whose squares hold nothing else
         rest = reduce(and_, [one for one in (*part, *others) if one is not simple], Full())
     return [(one, rest) for one in found]
 
@@ -122,6 +124,8 @@ def _around(simple: Pattern, sizes: Sizes, grain: Grain) -> list[Sketch] | None:
             last = simple.lasts(sizes.span)
             columns = last[: sizes.keys].nonzero()[:, 0]
             return [*rectangles(None, columns, sizes), _diagonal(~last, sizes)]
+        case GridPattern():
+            return patches(simple.patches(), sizes)
         case Coarse():
             return _around_blocks(simple, sizes)
     return None
