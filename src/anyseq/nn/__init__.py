@@ -14,6 +14,7 @@ from anyseq.nn.input_position import input_position
 from anyseq.nn.layers import AttentionLayers, FeedForwardLayers, Layers, StackShape
 from anyseq.nn.linear_attention import LinearAttentionMixer
 from anyseq.nn.mixers import AverageMixer, BilinearProjection, Mixer, SeparableConv
+from anyseq.nn.multihead import MultiheadAttention
 from anyseq.nn.of_layer import made_of
 from anyseq.nn.recurrence import GatedRecurrence
 from anyseq.nn.sinks import BesideSink
@@ -38,6 +39,7 @@ __all__ = [
     "Layers",
     "LinearAttentionMixer",
     "Mixer",
+    "MultiheadAttention",
     "SeparableConv",
     "Stack",
     "StackShape",

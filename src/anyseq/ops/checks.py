@@ -202,7 +202,7 @@ def _check_block_mask(
 ) -> None:
     """A BlockMask is for these queries and keys, or for the whole sequence."""
     fits = [(span, span)] if q_offset else [full[2:], (span, span)]
-    if shape[2:] not in fits or not _broadcasts(shape[:2], full[:2]):
+    if shape[2:] not in fits or not broadcasts(shape[:2], full[:2]):
         raise InvalidArgument(
             f"pattern: a BlockMask of shape {shape}; expected batch and heads {full[:2]} or 1, and "
             f"queries and keys {' or '.join(map(str, dict.fromkeys(fits)))}"
@@ -212,7 +212,7 @@ def _check_block_mask(
 def _check_mask(mask: torch.Tensor, full: tuple[int, int, int, int]) -> None:
     """A mask tensor has all its rows and columns; batch and heads may be 1, or missing."""
     shape = tuple(mask.shape)
-    if shape[-2:] != full[2:] or not _broadcasts(shape, full):
+    if shape[-2:] != full[2:] or not broadcasts(shape, full):
         raise InvalidArgument(
             f"pattern: a mask of shape {shape}; expected (N, M) = {full[2:]}, or with heads and "
             f"batch before it: (B, H, N, M) = {full}"
@@ -270,7 +270,7 @@ def check_term(
             )
         term.check_reach(full[2], full[3], q_offset, name)
         return term
-    if not _broadcasts(tuple(values.shape), full):
+    if not broadcasts(tuple(values.shape), full):
         raise InvalidArgument(
             f"{name} of shape {tuple(values.shape)}: expected one that broadcasts to "
             f"(B, H, N, M) = {full}"
@@ -289,7 +289,8 @@ def _check_device(name: str, given: torch.Tensor, device: torch.device) -> None:
         raise InvalidArgument(f"{name} on {given.device}, q on {device}: expected one device")
 
 
-def _broadcasts(shape: tuple[int, ...], full: tuple[int, ...]) -> bool:
+def broadcasts(shape: tuple[int, ...], full: tuple[int, ...]) -> bool:
+    """Whether a tensor of that shape broadcasts to the full one."""
     if shape == full:
         return True
     if len(shape) > len(full):
