@@ -99,8 +99,8 @@ class MultiheadAttention(nn.MultiheadAttention):
         """
         if any(side.is_nested for side in (query, key, value)):
             raise InvalidArgument(
-                "query: a nested tensor, expected a padded one; set use_nested_tensor = False on the "
-                "nn.TransformerEncoder around this layer"
+                "query: a nested tensor, expected a padded one; set use_nested_tensor = False on "
+                "the nn.TransformerEncoder around this layer"
             )
         batched = query.ndim == 3
         together = query is key and key is value
@@ -126,7 +126,7 @@ class MultiheadAttention(nn.MultiheadAttention):
     def _projected(
         self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, together: bool
     ) -> tuple[torch.Tensor, ...]:
-        """q, k and v, (batch, tokens, heads·size) each; one product if they come from one tensor."""
+        """q, k, v, (batch, tokens, heads·size) each; one product if they come from one tensor."""
         packed, bias = self.in_proj_weight, self.in_proj_bias
         if together and packed is not None:
             return linear(query, packed, bias).chunk(3, -1)
@@ -152,6 +152,11 @@ class MultiheadAttention(nn.MultiheadAttention):
         """What is asked of the operator, in its sense: True = may attend."""
         full = (*q.shape[:3], k.shape[2])
         key_mask = mask = bias = None
+        for name, given in (("attn_mask", attn_mask), ("key_padding_mask", padding)):
+            if given is not None and given.dtype != torch.bool and not given.is_floating_point():
+                raise InvalidArgument(
+                    f"{name}: {given.dtype}, expected bool (True = hidden) or float"
+                )
         if attn_mask is not None:
             attn_mask = self._by_head(attn_mask, full)
             mask, bias = (~attn_mask, None) if attn_mask.dtype == torch.bool else (None, attn_mask)
