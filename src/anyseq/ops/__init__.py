@@ -2,7 +2,7 @@
 
 from anyseq.ops.api import attend, attention, attention_plan, prepare
 from anyseq.ops.call import Call, ScoreMod
-from anyseq.ops.checks import check_key_mask, check_term, checked, who
+from anyseq.ops.checks import check_key_mask, check_term, checked, documents_of, who
 from anyseq.ops.choose import BACKENDS, AttentionPlan
 from anyseq.ops.native import native_text
 from anyseq.ops.reference import weights_and_lse
@@ -19,6 +19,7 @@ __all__ = [
     "check_key_mask",
     "check_term",
     "checked",
+    "documents_of",
     "native_text",
     "prepare",
     "scaled_dot_product_attention",

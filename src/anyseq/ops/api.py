@@ -33,6 +33,7 @@ def attention(
     pattern: PatternLike = None,
     key_mask: torch.Tensor | None = None,
     document_ids: torch.Tensor | None = None,
+    cu_seqlens: torch.Tensor | None = None,
     bias: torch.Tensor | Toeplitz | None = None,
     gain: torch.Tensor | Toeplitz | None = None,
     softcap: float | None = None,
@@ -58,6 +59,7 @@ def attention(
     pattern: PatternLike = None,
     key_mask: torch.Tensor | None = None,
     document_ids: torch.Tensor | None = None,
+    cu_seqlens: torch.Tensor | None = None,
     bias: torch.Tensor | Toeplitz | None = None,
     gain: torch.Tensor | Toeplitz | None = None,
     softcap: float | None = None,
@@ -82,6 +84,7 @@ def attention(
     pattern: PatternLike = None,
     key_mask: torch.Tensor | None = None,
     document_ids: torch.Tensor | None = None,
+    cu_seqlens: torch.Tensor | None = None,
     bias: torch.Tensor | Toeplitz | None = None,
     gain: torch.Tensor | Toeplitz | None = None,
     softcap: float | None = None,
@@ -95,6 +98,7 @@ def attention(
     q_offset: int = 0,
     backend: str = "auto",
     return_lse: bool = False,
+    **unknown: object,
 ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
     """out = [ρ(softcap(q k^T scale + bias), -∞ where masked) ∘ gain] v.
 
@@ -107,6 +111,8 @@ def attention(
     key_mask: (B, M) bool, and-ed with the pattern: False for keys that are padding.
     document_ids: (B, M) integers: a token sees tokens of its own document only. Query i is the
         token q_offset + i.
+    cu_seqlens: (documents + 1,) integers, 0, ..., M: where the documents of a packed sequence begin
+        and the last one ends; instead of document_ids, the same for all batch rows.
     bias, gain: added before, multiplied after the probability map; a tensor that broadcasts to
         (B, H, N, M), or a Toeplitz.
     softcap: scores s become softcap·tanh(s / softcap), after the bias.
@@ -121,10 +127,10 @@ def attention(
     """
     call = checked(
         q, k, v,
-        pattern=pattern, key_mask=key_mask, document_ids=document_ids, bias=bias, gain=gain,
-        softcap=softcap, score_mod=score_mod, weight_mod=weight_mod, prob_map=prob_map, scale=scale,
-        is_causal=is_causal, enable_gqa=enable_gqa, dropout_p=dropout_p, q_offset=q_offset,
-        return_lse=return_lse,
+        pattern=pattern, key_mask=key_mask, document_ids=document_ids, cu_seqlens=cu_seqlens,
+        bias=bias, gain=gain, softcap=softcap, score_mod=score_mod, weight_mod=weight_mod,
+        prob_map=prob_map, scale=scale, is_causal=is_causal, enable_gqa=enable_gqa,
+        dropout_p=dropout_p, q_offset=q_offset, return_lse=return_lse, **unknown,
     )  # fmt: skip
     out, lse = attend(call, backend)
     check_result(call, out)

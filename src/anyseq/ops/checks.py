@@ -9,6 +9,7 @@ import torch
 from anyseq.base import finite, positive, whole
 from anyseq.errors import InvalidArgument
 from anyseq.ops.call import Call, ScoreMod, Term, may_look
+from anyseq.ops.other_names import unknown_argument
 from anyseq.patterns import FromMask, MaskMod, Pattern, PatternLike, resolve
 from anyseq.positions import Toeplitz
 from anyseq.probability import ProbMap, resolve_prob_map
@@ -22,6 +23,7 @@ def checked(
     pattern: PatternLike = None,
     key_mask: torch.Tensor | None = None,
     document_ids: torch.Tensor | None = None,
+    cu_seqlens: torch.Tensor | None = None,
     bias: Term | None = None,
     gain: Term | None = None,
     softcap: float | None = None,
@@ -34,8 +36,11 @@ def checked(
     dropout_p: float = 0.0,
     q_offset: int = 0,
     return_lse: bool = False,
+    **unknown: object,
 ) -> Call:
     """The call, if its arguments fit together; they are those of `attention`."""
+    for name in unknown:
+        raise unknown_argument(name, (checked.__kwdefaults__ or {}))
     if not _fit(q, k, v, enable_gqa):
         raise InvalidArgument(_misfit(q, k, v))
     # types first, which is quick: these checks are part of every call
@@ -51,6 +56,10 @@ def checked(
         raise InvalidArgument(f"dropout_p={dropout_p!r}: expected a number in [0, 1)")
     full = (q.shape[0], q.shape[1], q.shape[2], k.shape[2])
     named, mask, mask_mod = who(pattern, full, q_offset, q.device)
+    if cu_seqlens is not None:
+        if document_ids is not None:
+            raise InvalidArgument("cu_seqlens with document_ids: expected one of them")
+        document_ids = documents_of(cu_seqlens, len(k), k.shape[2])
     return Call(  # by place, which is quicker than by name
         q, k, v, named, mask, mask_mod,
         None if key_mask is None else check_key_mask(key_mask, k),
@@ -147,7 +156,8 @@ def _misfit(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> str:
         kinds = ", ".join(f"{name} {type(side).__name__}" for name, side in sides.items())
         return f"{kinds}: expected a tensor each"
     if q.ndim != 4 or k.ndim != 4 or v.ndim != 4:
-        return f"{_shapes(sides)}: expected (batch, heads, tokens, features) each"
+        hint = "; q[None] adds a batch axis" if q.ndim == k.ndim == v.ndim == 3 else ""
+        return f"{_shapes(sides)}: expected (batch, heads, tokens, features) each{hint}"
     if q.shape[0] != k.shape[0] or k.shape[:3] != v.shape[:3] or q.shape[3] != k.shape[3]:
         return (
             f"{_shapes(sides)}: expected q (B, H, N, D), k (B, H, M, D), v (B, H, M, E) with equal "
@@ -212,6 +222,11 @@ def _check_block_mask(
 def _check_mask(mask: torch.Tensor, full: tuple[int, int, int, int]) -> None:
     """A mask tensor has all its rows and columns; batch and heads may be 1, or missing."""
     shape = tuple(mask.shape)
+    if shape != full[2:] and shape == (full[0], full[3]):
+        raise InvalidArgument(
+            f"pattern: a mask of shape {shape} = (B, M); for padding use key_mask=, True = may be "
+            "seen"
+        )
     if shape[-2:] != full[2:] or not broadcasts(shape, full):
         raise InvalidArgument(
             f"pattern: a mask of shape {shape}; expected (N, M) = {full[2:]}, or with heads and "
@@ -251,6 +266,29 @@ def _documents(
         )
     _check_device("document_ids", ids, k.device)
     return ids.long()
+
+
+def documents_of(cu_seqlens: torch.Tensor, rows: int, tokens: int) -> torch.Tensor:
+    """(rows, tokens): document d is the tokens cu_seqlens[d], ..., cu_seqlens[d + 1] - 1."""
+    if not isinstance(cu_seqlens, torch.Tensor) or cu_seqlens.dtype not in (
+        torch.int32,
+        torch.int64,
+    ):
+        what = cu_seqlens.dtype if isinstance(cu_seqlens, torch.Tensor) else type(cu_seqlens)
+        raise InvalidArgument(f"cu_seqlens: {what}, expected an int32 or int64 tensor")
+    if cu_seqlens.ndim != 1 or len(cu_seqlens) < 2:
+        raise InvalidArgument(
+            f"cu_seqlens of shape {tuple(cu_seqlens.shape)}: expected (documents + 1,)"
+        )
+    if may_look(cu_seqlens):
+        ends = cu_seqlens[[0, -1]].tolist()
+        if ends != [0, tokens] or bool((cu_seqlens.diff() < 0).any()):
+            raise InvalidArgument(
+                f"cu_seqlens from {ends[0]} to {ends[1]}: expected numbers that grow from 0 to the "
+                f"{tokens} keys"
+            )
+    place = torch.arange(tokens, device=cu_seqlens.device, dtype=cu_seqlens.dtype)
+    return torch.searchsorted(cu_seqlens, place, right=True).expand(rows, tokens)
 
 
 def check_term(

@@ -25,11 +25,11 @@ def scaled_dot_product_attention(
 ) -> torch.Tensor:
     """softmax(query key^T·scale + attn_mask) value, as `torch.nn.functional` has it, and a pattern.
 
-    query (..., H, N, D), key (..., H, M, D), value (..., H, M, E) -> (..., H, N, E). All axes before
-    the last two broadcast, and may be missing; with `enable_gqa` H may be a multiple of the heads of
-    key and value.
+    query (..., H, N, D), key (..., H, M, D), value (..., H, M, E) -> (..., H, N, E). All axes
+    before the last two broadcast, and may be missing; with `enable_gqa` H may be a multiple of the
+    heads of key and value.
 
-    attn_mask: broadcasts to (..., H, N, M); bool, True = may attend, or numbers added to the scores.
+    attn_mask: broadcasts to (..., H, N, M); bool, True = may attend, or numbers added to scores.
     is_causal: key j <= query i, both counted from 0 whatever N and M are. Not with attn_mask.
     pattern: what `anyseq.attention` takes; both it and the mask must allow a pair.
 
@@ -73,7 +73,7 @@ def _shared(leading: list[torch.Size], sides: dict[str, torch.Tensor]) -> torch.
 
 def _masked(call: Call, mask: torch.Tensor, full: tuple[int, ...]) -> Call:
     """The call with a mask that broadcasts to `full`, (..., H, N, M)."""
-    if not isinstance(mask, torch.Tensor) or not 2 <= mask.ndim or not broadcasts(mask.shape, full):
+    if not isinstance(mask, torch.Tensor) or mask.ndim < 2 or not broadcasts(mask.shape, full):
         what = tuple(mask.shape) if isinstance(mask, torch.Tensor) else type(mask).__name__
         raise InvalidArgument(
             f"attn_mask: {what}, expected a tensor of two axes at least that broadcasts to {full}"
