@@ -7,6 +7,7 @@ from typing import Any, Literal, overload
 import torch
 
 from anyseq.errors import InvalidArgument
+from anyseq.ops import banded
 from anyseq.ops.call import Call, ScoreMod
 from anyseq.ops.checks import check_result, checked
 from anyseq.ops.choose import (
@@ -141,6 +142,8 @@ def attend(call: Call, backend: str = "auto") -> tuple[torch.Tensor, torch.Tenso
     """(out, lse if it is asked for) of a call whose arguments fit together. Modules put it together
     themselves, and nobody looks for NaN: those who train look at the loss."""
     call = narrowed(call)
+    if torch.compiler.is_exporting() and backend == "auto" and banded.fits(call):
+        return banded.attention(call)
     taken = BACKENDS[_chosen(call, backend)]
     if call.scores == 0:  # tiles of nothing have no geometry; the formula needs none
         taken = BACKENDS["reference"]
