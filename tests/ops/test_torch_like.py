@@ -66,10 +66,11 @@ def both(sides: list[torch.Tensor], out: torch.Tensor) -> list[torch.Tensor]:
 @given(calls())
 def test_it_is_torchs(call: tuple[list[torch.Tensor], dict[str, Any]]) -> None:
     sides, arguments = call
-    expected = both(sides, _formula(*sides, **arguments))
-    found = both(sides, aq.scaled_dot_product_attention(*sides, **arguments))
+    q, k, v = sides
+    expected = both(sides, _formula(q, k, v, **arguments))
+    found = both(sides, aq.scaled_dot_product_attention(q, k, v, **arguments))
     torch.testing.assert_close(found, expected, rtol=0, atol=1e4 * EPS)
-    theirs = torchs(*sides, **arguments)
+    theirs = torchs(q, k, v, **arguments)
     assert found[0].shape == theirs.shape
     seen = ~theirs.isnan()  # rows that see nothing: 0 or NaN, by torch's backend
     torch.testing.assert_close(found[0][seen], theirs[seen], rtol=0, atol=1e4 * EPS)

@@ -138,7 +138,7 @@ class MultiheadAttention(nn.MultiheadAttention):
 
     def _heads(self, side: torch.Tensor) -> torch.Tensor:
         """(batch, tokens, heads·size) -> (batch, heads, tokens, size)."""
-        return side.unflatten(-1, (self.num_heads, self.head_dim)).transpose(1, 2)
+        return side.view(*side.shape[:-1], self.num_heads, self.head_dim).transpose(1, 2)
 
     def _call(
         self,

@@ -61,9 +61,9 @@ def scaled_dot_product_attention(
     return out.reshape(*shape[-axes + 1 :], v.shape[3])
 
 
-def _shared(leading: list[torch.Size], sides: dict[str, torch.Tensor]) -> torch.Size:
+def _shared(leading: list[torch.Size], sides: dict[str, torch.Tensor]) -> tuple[int, ...]:
     try:
-        return torch.broadcast_shapes(*leading)
+        return tuple(torch.broadcast_shapes(*leading))
     except RuntimeError:
         shapes = ", ".join(f"{name} {tuple(side.shape)}" for name, side in sides.items())
         raise InvalidArgument(
