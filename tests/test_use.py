@@ -1,4 +1,4 @@
-"""docs/use.md, docs/certificates.md and the examples run as they stand."""
+"""docs/use.md, docs/certificates.md, docs/engine.md and the examples run as they stand."""
 
 import re
 import runpy
@@ -34,6 +34,12 @@ def test_the_page_on_certificates(capsys: pytest.CaptureFixture[str]) -> None:
     checks = [line.split(":")[0] for line in lines if "holds" in line]
     assert checks == [line.split(":")[0] for line in shown.splitlines() if "holds" in line]
     assert len(checks) == 12
+
+
+def test_the_page_on_the_engine() -> None:
+    page = (ROOT / "docs" / "engine.md").read_text()
+    (code,) = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
+    exec(code, {})
 
 
 def test_fine_tuning(

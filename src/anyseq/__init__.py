@@ -19,7 +19,12 @@ from anyseq.design import (
     LinearAttention,
     Recurrence,
 )
-from anyseq.ops import AttentionPlan, attention, attention_plan
+from anyseq.ops import (
+    AttentionPlan,
+    attention,
+    attention_plan,
+    scaled_dot_product_attention,
+)
 from anyseq.patterns import (
     BigBird,
     Blocks,
@@ -146,6 +151,7 @@ __all__ = [
     "plan",
     "positions",
     "read",
+    "scaled_dot_product_attention",
     "show",
 ]
 

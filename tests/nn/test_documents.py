@@ -63,5 +63,5 @@ def test_documents_that_would_mix_are_refused() -> None:
     with pytest.raises(InvalidArgument, match=r"document_ids of shape \(2, 11\)"):
         net(IDS, document_ids=DOCUMENTS[:, 1:])
     for wrong in ([0, 3, 11], [1, 12], [0, 8, 3, 12]):
-        with pytest.raises(InvalidArgument, match="cu_seqlens="):
+        with pytest.raises(InvalidArgument, match="cu_seqlens from"):
             net(IDS, cu_seqlens=torch.tensor(wrong))

@@ -190,6 +190,22 @@ def test_dropout_keeps_the_mean() -> None:
         ({"pattern": lambda b, h, i, j: (i - j).double()}, "returns torch.float64, expected bool"),
         ({"pattern": aq.Causal().mask(6)}, "a mask of shape (6, 6); expected (N, M) = (5, 5)"),
         ({"pattern": aq.Causal().mask(5).expand(3, 5, 5)}, "a mask of shape (3, 5, 5)"),
+        ({"pattern": torch.ones(5, 5)}, "numbers that are added to the scores are a bias"),
+        ({"pattern": torch.ones(2, 5).bool()}, "for padding use key_mask=, True = may be"),
+        ({"q": random(2, 5, 3), "k": random(2, 5, 3), "v": random(2, 5, 3)}, "adds a batch axis"),
+        ({"attn_mask": None}, "pattern=attn_mask (True = may attend); numbers: bias=attn_mask"),
+        ({"key_padding_mask": None}, "key_mask=~key_padding_mask, which has True = may be seen"),
+        ({"window_size": 3}, "pattern=Window(radius)"),
+        ({"is_casual": True}, "did you mean is_causal?"),
+        ({"magic": 3}, "expected one of bias, cu_seqlens, document_ids"),
+        ({"cu_seqlens": [0, 5]}, "expected an int32 or int64 tensor"),
+        ({"cu_seqlens": torch.tensor([[0, 5]])}, "expected (documents + 1,)"),
+        ({"cu_seqlens": torch.tensor([0, 4])}, "from 0 to 4: expected numbers that grow from 0"),
+        ({"cu_seqlens": torch.tensor([0, 3, 2, 5])}, "expected numbers that grow"),
+        (
+            {"cu_seqlens": torch.tensor([0, 5]), "document_ids": torch.zeros(2, 5).long()},
+            "cu_seqlens with document_ids",
+        ),
     ],
 )
 def test_bad_arguments_are_named(arguments: dict[str, Any], message: str) -> None:
@@ -197,6 +213,25 @@ def test_bad_arguments_are_named(arguments: dict[str, Any], message: str) -> Non
     with pytest.raises(InvalidArgument) as caught:
         aq.attention(**{"q": q, "k": k, "v": v, **arguments})
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("backend", ["auto", "reference", "native", "tiles", "sdpa"])
+@given(
+    lengths=st.lists(st.integers(0, 40), min_size=1, max_size=6),
+    dtype=st.sampled_from([torch.int32, torch.int64]),
+)
+def test_cumulative_lengths_are_documents(
+    backend: str, lengths: list[int], dtype: torch.dtype
+) -> None:
+    """Each document alone, one after the other; one may be empty."""
+    ends = torch.tensor([0, *lengths]).cumsum(0)
+    q, k, v = qkv(int(ends[-1]), int(ends[-1]))
+    found = aq.attention(
+        q, k, v, cu_seqlens=ends.to(dtype), pattern=aq.Window(9), is_causal=True, backend=backend
+    )
+    parts = zip(*(side.split(lengths, 2) for side in (q, k, v)), strict=True)
+    alone = [aq.attention(*part, pattern=aq.Window(9), is_causal=True) for part in parts]
+    torch.testing.assert_close(found, torch.cat(alone, 2), rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("backend", ["auto", *BACKENDS])

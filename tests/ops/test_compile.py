@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+import torch._dynamo.testing
 from torch import nn
 
 import anyseq as aq
@@ -148,6 +149,27 @@ def test_one_graph_serves_many_lengths(name: str) -> None:
         for n in (9, 40, 77, 100, 128, 129, 130, 65):
             compiled(random(2, n, 8))
     assert graphs <= 2
+
+
+@compiles
+@pytest.mark.parametrize("position", [aq.Rotary(), aq.URPE()])
+def test_one_graph_serves_a_transformer_at_all_lengths(position: aq.Position) -> None:
+    """From 2 tokens on, with gradients; torch makes a length of 1 a graph of its own."""
+    torch.manual_seed(0)
+    design = aq.Design(130, patterns=aq.Window(5) & aq.Causal(), position=position)
+    module = aq.nn.Transformer(design, dim=8, depth=4, heads=2, dtype=torch.float64)
+    counter = torch._dynamo.testing.CompileCounter()
+    compiled = torch.compile(module, fullgraph=True, dynamic=True, backend=counter)
+    for n in (65, 2, 3, 64, 128, 130):
+        x = random(2, n, 8).requires_grad_()
+        found: list[torch.Tensor] = []
+        expected: list[torch.Tensor] = []
+        for run, into in ((compiled, found), (module, expected)):
+            out = run(x)
+            wanted = [x, *module.parameters()]
+            into += [out, *torch.autograd.grad(out.square().sum(), wanted)]
+        torch.testing.assert_close(found, expected, rtol=0, atol=1e-10)
+    assert counter.frame_count == 1
 
 
 @compiles

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 import anyseq as aq
 from ops.cases import random
@@ -21,6 +23,10 @@ MODULES: Mapping[str, Callable[[], nn.Module]] = {
     "dense": lambda: aq.nn.Attention(8, 2),
     "causal": lambda: aq.nn.Attention(8, 2, causal=True),
     "window": lambda: aq.nn.Attention(8, 2, pattern=aq.Window(3)),
+    "causal windows, grouped": lambda: aq.nn.Attention(
+        8, 4, kv_heads=2, pattern=aq.PerHead(aq.Window(40), aq.Dilated(2, 3)), causal=True
+    ),
+    "sinks": lambda: aq.nn.Attention(8, 2, pattern=aq.Window(5) & aq.Causal(), sinks=True),
     "star": lambda: aq.nn.Attention(8, 2, pattern=aq.Star(2)),
     "URPE": lambda: aq.nn.Attention(8, 2, position=aq.URPE(), tokens=LONGEST),
     "URPE, window": lambda: aq.nn.Attention(
@@ -64,6 +70,27 @@ def test_exported_is_eager(name: str) -> None:
             torch.testing.assert_close(run(sequence(n)), module(sequence(n)), rtol=0, atol=1e-4)
 
 
+class Largest(TorchDispatchMode):
+    """How many numbers the largest tensor holds that an operator gives."""
+
+    size = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        found = func(*args, **(kwargs or {}))
+        sizes = [one.numel() for one in tree_leaves(found) if isinstance(one, torch.Tensor)]
+        self.size = max([self.size, *sizes])
+        return found
+
+
+@pytest.mark.parametrize("name", ["window", "URPE, window", "Transformer"])
+def test_windows_are_never_dense(name: str) -> None:
+    """Two batch rows and heads in blocks of 32 queries, by 40 keys at most: less than N x N."""
+    run, x = exported(built(name)).module(), sequence(LONGEST)
+    with torch.no_grad(), Largest() as seen:
+        run(x)
+    assert 1000 < seen.size < LONGEST**2
+
+
 def test_lengths_beyond_the_declared_range_are_refused() -> None:
     run = exported(built("window")).module()
     with pytest.raises((AssertionError, RuntimeError), match=r"tokens|300"):
@@ -71,7 +98,7 @@ def test_lengths_beyond_the_declared_range_are_refused() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*LeafSpec.* is deprecated:FutureWarning")  # of torch.onnx
-@pytest.mark.parametrize("name", ["dense", "URPE, window"])
+@pytest.mark.parametrize("name", ["dense", "URPE, window", "causal windows, grouped"])
 def test_onnx_is_eager(name: str, tmp_path: Path) -> None:
     runtime: Any = import_module("onnxruntime")
     module, file = built(name), tmp_path / "module.onnx"

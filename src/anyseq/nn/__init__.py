@@ -14,6 +14,7 @@ from anyseq.nn.input_position import input_position
 from anyseq.nn.layers import AttentionLayers, FeedForwardLayers, Layers, StackShape
 from anyseq.nn.linear_attention import LinearAttentionMixer
 from anyseq.nn.mixers import AverageMixer, BilinearProjection, Mixer, SeparableConv
+from anyseq.nn.multihead import MultiheadAttention
 from anyseq.nn.norms import Norms
 from anyseq.nn.of_layer import made_of
 from anyseq.nn.past import counts_offsets_only, keeps_its_past
@@ -40,6 +41,7 @@ __all__ = [
     "Layers",
     "LinearAttentionMixer",
     "Mixer",
+    "MultiheadAttention",
     "Norms",
     "SeparableConv",
     "Stack",

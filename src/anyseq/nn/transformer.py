@@ -19,7 +19,7 @@ from anyseq.nn.attention import Attention
 from anyseq.nn.attention_position import Gain
 from anyseq.nn.block import NORMS, Block, BlockNorm
 from anyseq.nn.cache import Cache
-from anyseq.nn.documents import document_ids_of, restarted
+from anyseq.nn.documents import restarted
 from anyseq.nn.feedforward import FeedForward
 from anyseq.nn.generate import generate, stream
 from anyseq.nn.head import LanguageHead
@@ -32,6 +32,7 @@ from anyseq.nn.sampling import Sampling
 from anyseq.nn.saved import load_transformer, redesigned, save_transformer, settings_of
 from anyseq.nn.shared import SharedBias, insides
 from anyseq.nn.told import check_told
+from anyseq.ops import documents_of
 
 
 class Transformer(nn.Module):
@@ -226,7 +227,7 @@ class Transformer(nn.Module):
         x = self._features(x)
         first = 0 if cache is None else cache.length
         if cu_seqlens is not None:
-            document_ids = document_ids_of(cu_seqlens, *x.shape[:2])
+            document_ids = documents_of(cu_seqlens, *x.shape[:2])
         check_told(self, x, key_mask, document_ids, positions, cache)
         begins = self.bos is not None and first == 0
         if self.bos is not None and begins:

@@ -2,9 +2,18 @@
 
 from anyseq.ops.api import attend, attention, attention_plan, prepare
 from anyseq.ops.call import Call, ScoreMod
-from anyseq.ops.checks import check_documents, check_key_mask, check_term, who
+from anyseq.ops.checks import (
+    check_documents,
+    check_key_mask,
+    check_term,
+    checked,
+    documents_of,
+    who,
+)
 from anyseq.ops.choose import BACKENDS, AttentionPlan
 from anyseq.ops.native import native_text
+from anyseq.ops.reference import weights_and_lse
+from anyseq.ops.torch_like import scaled_dot_product_attention
 
 __all__ = [
     "BACKENDS",
@@ -17,7 +26,11 @@ __all__ = [
     "check_documents",
     "check_key_mask",
     "check_term",
+    "checked",
+    "documents_of",
     "native_text",
     "prepare",
+    "scaled_dot_product_attention",
+    "weights_and_lse",
     "who",
 ]

@@ -7,6 +7,7 @@ from typing import Any, Literal, overload
 import torch
 
 from anyseq.errors import InvalidArgument
+from anyseq.ops import banded
 from anyseq.ops.call import Call, ScoreMod
 from anyseq.ops.checks import check_result, checked
 from anyseq.ops.choose import (
@@ -33,6 +34,7 @@ def attention(
     pattern: PatternLike = None,
     key_mask: torch.Tensor | None = None,
     document_ids: torch.Tensor | None = None,
+    cu_seqlens: torch.Tensor | None = None,
     bias: torch.Tensor | Toeplitz | None = None,
     gain: torch.Tensor | Toeplitz | None = None,
     softcap: float | None = None,
@@ -58,6 +60,7 @@ def attention(
     pattern: PatternLike = None,
     key_mask: torch.Tensor | None = None,
     document_ids: torch.Tensor | None = None,
+    cu_seqlens: torch.Tensor | None = None,
     bias: torch.Tensor | Toeplitz | None = None,
     gain: torch.Tensor | Toeplitz | None = None,
     softcap: float | None = None,
@@ -82,6 +85,7 @@ def attention(
     pattern: PatternLike = None,
     key_mask: torch.Tensor | None = None,
     document_ids: torch.Tensor | None = None,
+    cu_seqlens: torch.Tensor | None = None,
     bias: torch.Tensor | Toeplitz | None = None,
     gain: torch.Tensor | Toeplitz | None = None,
     softcap: float | None = None,
@@ -95,6 +99,7 @@ def attention(
     q_offset: int = 0,
     backend: str = "auto",
     return_lse: bool = False,
+    **unknown: object,
 ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
     """out = [ρ(softcap(q k^T scale + bias), -∞ where masked) ∘ gain] v.
 
@@ -107,6 +112,8 @@ def attention(
     key_mask: (B, M) bool, and-ed with the pattern: False for keys that are padding.
     document_ids: (B, M) integers: a token sees tokens of its own document only. Query i is the
         token q_offset + i.
+    cu_seqlens: (documents + 1,) integers, 0, ..., M: where the documents of a packed sequence begin
+        and the last one ends; instead of document_ids, the same for all batch rows.
     bias, gain: added before, multiplied after the probability map; a tensor that broadcasts to
         (B, H, N, M), or a Toeplitz.
     softcap: scores s become softcap·tanh(s / softcap), after the bias.
@@ -121,10 +128,10 @@ def attention(
     """
     call = checked(
         q, k, v,
-        pattern=pattern, key_mask=key_mask, document_ids=document_ids, bias=bias, gain=gain,
-        softcap=softcap, score_mod=score_mod, weight_mod=weight_mod, prob_map=prob_map, scale=scale,
-        is_causal=is_causal, enable_gqa=enable_gqa, dropout_p=dropout_p, q_offset=q_offset,
-        return_lse=return_lse,
+        pattern=pattern, key_mask=key_mask, document_ids=document_ids, cu_seqlens=cu_seqlens,
+        bias=bias, gain=gain, softcap=softcap, score_mod=score_mod, weight_mod=weight_mod,
+        prob_map=prob_map, scale=scale, is_causal=is_causal, enable_gqa=enable_gqa,
+        dropout_p=dropout_p, q_offset=q_offset, return_lse=return_lse, **unknown,
     )  # fmt: skip
     out, lse = attend(call, backend)
     check_result(call, out)
@@ -135,6 +142,8 @@ def attend(call: Call, backend: str = "auto") -> tuple[torch.Tensor, torch.Tenso
     """(out, lse if it is asked for) of a call whose arguments fit together. Modules put it together
     themselves, and nobody looks for NaN: those who train look at the loss."""
     call = narrowed(call)
+    if torch.compiler.is_exporting() and backend == "auto" and banded.fits(call):
+        return banded.attention(call)
     taken = BACKENDS[_chosen(call, backend)]
     if call.scores == 0:  # tiles of nothing have no geometry; the formula needs none
         taken = BACKENDS["reference"]

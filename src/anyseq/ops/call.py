@@ -105,6 +105,10 @@ class Call(NamedTuple):
                 said.append(j <= i)
         return reduce(torch.logical_and, said) if said else None
 
+    def also(self, mask: torch.Tensor) -> Call:
+        """The same where a mask, bool with four axes of full size or 1, must allow a pair, too."""
+        return self._replace(mask=mask if self.mask is None else self.mask & mask)
+
     @property
     def is_simple(self) -> bool:
         """Whether the pattern hides nothing, or the future. (isinstance asks a pattern's class for

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from math import isnan
 
+import numpy as np
 import torch
 
 from anyseq.base import finite, positive, whole
 from anyseq.errors import InvalidArgument
 from anyseq.ops.call import Call, ScoreMod, Term, may_look
+from anyseq.ops.other_names import unknown_argument
 from anyseq.patterns import FromMask, MaskMod, Pattern, PatternLike, named, resolve
 from anyseq.positions import Toeplitz
 from anyseq.probability import ProbMap, resolve_prob_map
@@ -22,6 +24,7 @@ def checked(
     pattern: PatternLike = None,
     key_mask: torch.Tensor | None = None,
     document_ids: torch.Tensor | None = None,
+    cu_seqlens: torch.Tensor | None = None,
     bias: Term | None = None,
     gain: Term | None = None,
     softcap: float | None = None,
@@ -34,8 +37,11 @@ def checked(
     dropout_p: float = 0.0,
     q_offset: int = 0,
     return_lse: bool = False,
+    **unknown: object,
 ) -> Call:
     """The call, if its arguments fit together; they are those of `attention`."""
+    for name in unknown:
+        raise unknown_argument(name, (checked.__kwdefaults__ or {}))
     if not _fit(q, k, v, enable_gqa):
         raise InvalidArgument(_misfit(q, k, v))
     # types first, which is quick: these checks are part of every call
@@ -51,6 +57,10 @@ def checked(
         raise InvalidArgument(f"dropout_p={dropout_p!r}: expected a number in [0, 1)")
     full = (q.shape[0], q.shape[1], q.shape[2], k.shape[2])
     named, mask, mask_mod = who(pattern, full, q_offset, q.device)
+    if cu_seqlens is not None:
+        if document_ids is not None:
+            raise InvalidArgument("cu_seqlens with document_ids: expected one of them")
+        document_ids = documents_of(cu_seqlens, len(k), k.shape[2])
     return Call(  # by place, which is quicker than by name
         q, k, v, named, mask, mask_mod,
         None if key_mask is None else check_key_mask(key_mask, k),
@@ -73,8 +83,7 @@ def check_result(call: Call, out: torch.Tensor) -> None:
     """A NaN in the output is an error that names the argument it came from, where one may look."""
     if not may_look(out):
         return
-    # A sum is NaN if a number in it is, and quicker than to look at them one by one.
-    if not isnan(out.detach().sum().item()) or not bool(out.isnan().any()):
+    if not _holds_nan(out.detach()):
         return
     given = {"q": call.q, "k": call.k, "v": call.v, "bias": call.bias, "gain": call.gain}
     for name, term in given.items():
@@ -91,6 +100,14 @@ def check_result(call: Call, out: torch.Tensor) -> None:
                     "expected finite numbers"
                 )
     raise InvalidArgument(f"the output holds NaN although no input does: {_reason(call, out)}")
+
+
+def _holds_nan(out: torch.Tensor) -> bool:
+    """A maximum is NaN if a number is. numpy's runs in this thread: torch would share it out, and a
+    wait for threads that other work keeps busy takes longer than short attention."""
+    if out.dtype in (torch.float32, torch.float64) and out.numel():
+        return isnan(np.max(out.numpy()))
+    return bool(out.isnan().any())
 
 
 def _reason(call: Call, out: torch.Tensor) -> str:
@@ -147,7 +164,8 @@ def _misfit(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> str:
         kinds = ", ".join(f"{name} {type(side).__name__}" for name, side in sides.items())
         return f"{kinds}: expected a tensor each"
     if q.ndim != 4 or k.ndim != 4 or v.ndim != 4:
-        return f"{_shapes(sides)}: expected (batch, heads, tokens, features) each"
+        hint = "; q[None] adds a batch axis" if q.ndim == k.ndim == v.ndim == 3 else ""
+        return f"{_shapes(sides)}: expected (batch, heads, tokens, features) each{hint}"
     if q.shape[0] != k.shape[0] or k.shape[:3] != v.shape[:3] or q.shape[3] != k.shape[3]:
         return (
             f"{_shapes(sides)}: expected q (B, H, N, D), k (B, H, M, D), v (B, H, M, E) with equal "
@@ -203,7 +221,7 @@ def _check_block_mask(
 ) -> None:
     """A BlockMask is for these queries and keys, or for the whole sequence."""
     fits = [(span, span)] if q_offset else [full[2:], (span, span)]
-    if shape[2:] not in fits or not _broadcasts(shape[:2], full[:2]):
+    if shape[2:] not in fits or not broadcasts(shape[:2], full[:2]):
         raise InvalidArgument(
             f"pattern: a BlockMask of shape {shape}; expected batch and heads {full[:2]} or 1, and "
             f"queries and keys {' or '.join(map(str, dict.fromkeys(fits)))}"
@@ -213,7 +231,12 @@ def _check_block_mask(
 def _check_mask(mask: torch.Tensor, full: tuple[int, int, int, int]) -> None:
     """A mask tensor has all its rows and columns; batch and heads may be 1, or missing."""
     shape = tuple(mask.shape)
-    if shape[-2:] != full[2:] or not _broadcasts(shape, full):
+    if shape != full[2:] and shape == (full[0], full[3]):
+        raise InvalidArgument(
+            f"pattern: a mask of shape {shape} = (B, M); for padding use key_mask=, True = may be "
+            "seen"
+        )
+    if shape[-2:] != full[2:] or not broadcasts(shape, full):
         raise InvalidArgument(
             f"pattern: a mask of shape {shape}; expected (N, M) = {full[2:]}, or with heads and "
             f"batch before it: (B, H, N, M) = {full}"
@@ -254,6 +277,29 @@ def check_documents(
     return ids.long()
 
 
+def documents_of(cu_seqlens: torch.Tensor, rows: int, tokens: int) -> torch.Tensor:
+    """(rows, tokens): document d is the tokens cu_seqlens[d], ..., cu_seqlens[d + 1] - 1."""
+    if not isinstance(cu_seqlens, torch.Tensor) or cu_seqlens.dtype not in (
+        torch.int32,
+        torch.int64,
+    ):
+        what = cu_seqlens.dtype if isinstance(cu_seqlens, torch.Tensor) else type(cu_seqlens)
+        raise InvalidArgument(f"cu_seqlens: {what}, expected an int32 or int64 tensor")
+    if cu_seqlens.ndim != 1 or len(cu_seqlens) < 2:
+        raise InvalidArgument(
+            f"cu_seqlens of shape {tuple(cu_seqlens.shape)}: expected (documents + 1,)"
+        )
+    if may_look(cu_seqlens):
+        ends = cu_seqlens[[0, -1]].tolist()
+        if ends != [0, tokens] or bool((cu_seqlens.diff() < 0).any()):
+            raise InvalidArgument(
+                f"cu_seqlens from {ends[0]} to {ends[1]}: expected numbers that grow from 0 to the "
+                f"{tokens} keys"
+            )
+    place = torch.arange(tokens, device=cu_seqlens.device, dtype=cu_seqlens.dtype)
+    return torch.searchsorted(cu_seqlens, place, right=True).expand(rows, tokens)
+
+
 def check_term(
     name: str, term: Term, full: tuple[int, int, int, int], q: torch.Tensor, q_offset: int
 ) -> Term:
@@ -271,7 +317,7 @@ def check_term(
             )
         term.check_reach(full[2], full[3], q_offset, name)
         return term
-    if not _broadcasts(tuple(values.shape), full):
+    if not broadcasts(tuple(values.shape), full):
         raise InvalidArgument(
             f"{name} of shape {tuple(values.shape)}: expected one that broadcasts to "
             f"(B, H, N, M) = {full}"
@@ -290,7 +336,8 @@ def _check_device(name: str, given: torch.Tensor, device: torch.device) -> None:
         raise InvalidArgument(f"{name} on {given.device}, q on {device}: expected one device")
 
 
-def _broadcasts(shape: tuple[int, ...], full: tuple[int, ...]) -> bool:
+def broadcasts(shape: tuple[int, ...], full: tuple[int, ...]) -> bool:
+    """Whether a tensor of that shape broadcasts to the full one."""
     if shape == full:
         return True
     if len(shape) > len(full):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from anyseq.ops.layout import Sizes
@@ -13,7 +14,7 @@ from anyseq.patterns import Pattern
 @dataclass
 class Job:
     """q (B, H, N, D), k (B, G, M, D), v (B, G, M, E), with G a divisor of H, in the type they are
-    computed in: float32 or float64.
+    computed in, float32 or float64; for the native kernel also in halves, computed in float32.
 
     mask: bool, four axes, each of full size or 1. key_mask: (B, M) bool. True = may attend.
     documents: (B, M) int64; query i is at position q_offset + i. All three may be None, and so may
@@ -49,7 +50,8 @@ class Job:
         """Room for out (B, H, N, E), in the order (B, N, H, E), as layers want it next, and lse."""
         batch, heads, queries, _ = self.q.shape
         out = self.q.new_empty(batch, queries, heads, self.v.shape[3]).transpose(1, 2)
-        return out, self.q.new_empty(batch, heads, queries)
+        computed = torch.promote_types(self.q.dtype, torch.float32)
+        return out, self.q.new_empty(batch, heads, queries, dtype=computed)
 
 
 @dataclass

@@ -23,9 +23,14 @@ def refusal(call: Call) -> str | None:
 def attention(call: Call) -> tuple[torch.Tensor, torch.Tensor | None]:
     """(out (B, H, N, E), lse (B, H, N)); lse is the log-sum-exp of the masked scores, None unless
     it is asked for: it costs as much as the softmax."""
-    k, v = call.k, call.v
-    if call.groups > 1:
-        k, v = (side.repeat_interleave(call.groups, dim=1) for side in (k, v))
+    weights, lse = weights_and_lse(call)
+    v = call.v if call.groups == 1 else call.v.repeat_interleave(call.groups, dim=1)
+    return weights.to(v.dtype) @ v, lse
+
+
+def weights_and_lse(call: Call) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """What the values are multiplied with, (B, H, N, M), after gain, hook and dropout; and lse."""
+    k = call.k if call.groups == 1 else call.k.repeat_interleave(call.groups, dim=1)
     scores = (call.q * call.scale) @ k.transpose(-1, -2)
     if call.bias is not None:
         scores = scores + call.dense(call.bias)
@@ -46,7 +51,7 @@ def attention(call: Call) -> tuple[torch.Tensor, torch.Tensor | None]:
         weights = call.weight_mod(weights, *call.indices())
     if call.dropout_p:
         weights = dropout(weights, call.dropout_p)
-    return weights.to(v.dtype) @ v, lse
+    return weights, lse
 
 
 def weights_of(call: Call, scores: torch.Tensor) -> torch.Tensor:

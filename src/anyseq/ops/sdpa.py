@@ -8,7 +8,7 @@ from types import NoneType
 import torch
 from torch.nn.functional import scaled_dot_product_attention
 
-from anyseq.ops.call import Call
+from anyseq.ops.call import Call, may_look
 from anyseq.patterns import Causal, Full, Pattern
 
 _KEPT = 1 << 20  # entries of a mask that is kept for the next call
@@ -51,11 +51,28 @@ def _mask(call: Call) -> tuple[torch.Tensor | None, torch.Tensor | None, bool]:
         return None, None, False
     if simple and call.q_offset == 0 and call.q.shape[2] == call.k.shape[2]:
         return None, None, True
+    if (
+        call.is_simple
+        and not causal
+        and call.bias is None
+        and (padding := _padding(call)) is not None
+    ):
+        return padding, None, False
     penalty, empty = hidden(call)
     if call.bias is not None:
         bias = call.dense(call.bias).to(call.q.dtype)
         penalty = bias if penalty is None else bias + penalty
     return penalty, empty, False
+
+
+def _padding(call: Call) -> torch.Tensor | None:
+    """The key_mask as torch takes masks, if nothing else hides keys and no batch row lacks them
+    all; it needs no care then."""
+    key_mask = call.key_mask
+    if key_mask is None or not may_look(key_mask) or not bool(key_mask.any(1).all()):
+        return None
+    apart = call.document_ids is not None or call.mask is not None or call.mask_mod is not None
+    return None if apart else key_mask[:, None, None, :]
 
 
 def hidden(call: Call) -> tuple[torch.Tensor | None, torch.Tensor | None]:

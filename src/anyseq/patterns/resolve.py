@@ -87,7 +87,8 @@ def _from_tensor(mask: torch.Tensor) -> MaskMod:
     if mask.dtype != torch.bool or not 2 <= mask.ndim <= 4:
         raise InvalidArgument(
             f"pattern: a tensor of dtype {mask.dtype} and shape {tuple(mask.shape)}; expected "
-            "bool of shape (N, M), (H, N, M) or (B, H, N, M), True = may attend"
+            "bool of shape (N, M), (H, N, M) or (B, H, N, M), True = may attend; numbers that are "
+            "added to the scores are a bias"
         )
     full = mask.reshape((1,) * (4 - mask.ndim) + tuple(mask.shape))
     # A shared axis leaves no trace in the shape of the answer. It is taken out, not looked up at 0:

@@ -16,8 +16,9 @@
 // is added in their order, and who finishes the last one merges the passes. How many slices there
 // are depends on the shape alone, so the bits of the result do not depend on the number of threads.
 //
-// Tensors come as pointers, with strides in elements and features side by side. Nothing here knows
-// of torch.
+// Tensors come as pointers, with strides in elements and features side by side. Those of q, k, v,
+// out and their gradients may hold halves: they are widened as tiles are read, and results, summed
+// in T for a unit, are narrowed once at its end. Nothing here knows of torch.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -30,6 +31,7 @@
 #include <sys/mman.h>
 
 #include "arithmetic.hpp"
+#include "halves.hpp"
 #include "pool.hpp"
 
 namespace {
@@ -62,11 +64,13 @@ struct Layout {
   const uint8_t* masks;   // (height, width): and of these the ones that are not 0
 };
 
-template <class T>
 struct Rows {  // (batch, head, row, feature)
-  T* data;
+  void* data;
   int64_t batch, head, row;
-  T* at(int64_t b, int64_t h, int64_t i) const { return data + b * batch + h * head + i * row; }
+  template <class S>
+  S* at(int64_t b, int64_t h, int64_t i) const {
+    return static_cast<S*>(data) + b * batch + h * head + i * row;
+  }
 };
 
 template <class T>
@@ -81,22 +85,22 @@ struct Grid {  // (batch, head, query, key); a stride of 0: shared. A Toeplitz m
 template <class T>
 struct Call {
   int64_t batch, heads, groups, queries, keys, size, value_size, layouts, threads;
+  Kind kind;                       // of all Rows; the others are in T
   double scale, softcap, dropout;  // 0: none
   uint64_t seed;
   int64_t first_batch_row;  // of a larger call, which dropout counts in
   const Layout* layout;  // head h has the layout h mod layouts
   Parallel openmp;  // may be null
-  Rows<const T> q, k, v;
-  Rows<T> out;
+  Rows q, k, v, out;
   T* lse;                      // (B, H, N)
   const int32_t* interval;     // (B, N, 2): the keys [x, y) that a query may see; may be null
   const uint8_t* key_mask;     // (B, M); may be null
   Grid<const uint8_t> mask;    // data may be null here and below
   Grid<const T> bias, gain;
   // backward
-  Rows<const T> dout;
+  Rows dout;
   const T* dlse;  // (B, H, N); may be null
-  Rows<T> dq, dk, dv;
+  Rows dq, dk, dv;
   Grid<T> dbias, dgain;
   int64_t bias_sum, gain_sum;  // the entries of a head's gradient that tiles share; 0: none do
 };
@@ -105,7 +109,7 @@ struct Call {
 
 template <class T>
 struct Scratch {
-  std::vector<T> held[10];
+  std::vector<T> held[11];
   std::vector<int64_t> x, y;
   T* take(int which, int64_t size) {  // aligned as vectors are
     constexpr int64_t spare = BYTES / sizeof(T);
@@ -115,16 +119,29 @@ struct Scratch {
   }
 };
 
-enum { SCORES, CHANGE, QUERIES, KEYS, VALUES, ACROSS_KEYS, ACROSS_VALUES, ROWS_OUT, ROW, SUMS };
+enum { SCORES, CHANGE, QUERIES, KEYS, VALUES, ACROSS_KEYS, ACROSS_VALUES, ROWS_OUT, ROW, SUMS, OUT };
 
-// The rows first, ... of a matrix in a pass's order: as they stand, or copied together.
+// Row i of one of a call's matrices, in T.
 template <class T>
-Panel<const T> picked(const Rows<const T>& from, int64_t b, int64_t h, const int64_t* order,
-                      int64_t first, int64_t count, int64_t size, int which, Scratch<T>& scratch) {
-  if (!order) return {from.at(b, h, first), from.row};
+const T* row_of(const Call<T>& call, const Rows& from, int64_t b, int64_t h, int64_t i, int64_t size,
+                T* room) {
+  if (call.kind == PLAIN) return from.at<const T>(b, h, i);
+  widen(call.kind, from.at<const uint16_t>(b, h, i), room, size);
+  return room;
+}
+
+// The rows first, ... of one, in a pass's order: as they stand, or copied together.
+template <class T>
+Panel<const T> picked(const Call<T>& call, const Rows& from, int64_t b, int64_t h,
+                      const int64_t* order, int64_t first, int64_t count, int64_t size, int which,
+                      Scratch<T>& scratch) {
+  if (!order && call.kind == PLAIN) return {from.at<const T>(b, h, first), from.row};
   T* room = scratch.take(which, count * size);
-  for (int64_t r = 0; r < count; r++)
-    std::memcpy(room + r * size, from.at(b, h, order[first + r]), size * sizeof(T));
+  for (int64_t r = 0; r < count; r++) {
+    const int64_t i = order ? order[first + r] : first + r;
+    if (call.kind == PLAIN) std::memcpy(room + r * size, from.at<const T>(b, h, i), size * sizeof(T));
+    else row_of(call, from, b, h, i, size, room + r * size);
+  }
   return {room, size};
 }
 
@@ -139,8 +156,8 @@ struct Sides {
         bool backward, Scratch<T>& scratch)
       : first(first) {
     const int64_t count = last - first, d = call.size, e = call.value_size;
-    k = picked(call.k, b, g, pass.columns, first, count, d, KEYS, scratch);
-    v = picked(call.v, b, g, pass.columns, first, count, e, VALUES, scratch);
+    k = picked(call, call.k, b, g, pass.columns, first, count, d, KEYS, scratch);
+    v = picked(call, call.v, b, g, pass.columns, first, count, e, VALUES, scratch);
     across_k = across(k, count, d, ACROSS_KEYS, scratch);
     across_v = backward ? across(v, count, e, ACROSS_VALUES, scratch) : v;
   }
@@ -353,7 +370,7 @@ void forward_group(const Call<T>& call, const Layout& layout, const Pass& pass, 
   const Tile& head = pass.tiles[group.first];
   const int64_t m = head.height, d = call.size, e = call.value_size;
   const T none = -std::numeric_limits<T>::infinity();
-  const Panel<const T> q = picked(call.q, b, h, pass.rows, head.row, m, d, QUERIES, scratch);
+  const Panel<const T> q = picked(call, call.q, b, h, pass.rows, head.row, m, d, QUERIES, scratch);
   T* total = scratch.take(SUMS, m);
   std::fill(lse, lse + m, none);  // the largest score so far, until the end
   std::fill(total, total + m, T(0));
@@ -422,14 +439,15 @@ void backward_group(const Call<T>& call, const Layout& layout, const Pass& pass,
   const Tile& head = pass.tiles[group.first];
   const int64_t m = head.height, d = call.size, e = call.value_size;
   const T none = -std::numeric_limits<T>::infinity();
-  const Panel<const T> q = picked(call.q, b, h, pass.rows, head.row, m, d, QUERIES, scratch);
+  const Panel<const T> q = picked(call, call.q, b, h, pass.rows, head.row, m, d, QUERIES, scratch);
   const Panel<const T> dout =
-      picked(call.dout, b, h, pass.rows, head.row, m, e, ROWS_OUT, scratch);
-  T *delta = scratch.take(SUMS, 2 * m), *shift = delta + m;
+      picked(call, call.dout, b, h, pass.rows, head.row, m, e, ROWS_OUT, scratch);
+  T *delta = scratch.take(SUMS, 2 * m), *shift = delta + m, *room_out = scratch.take(OUT, e);
   for (int64_t r = 0; r < m; r++) {
     const int64_t i = pass.rows ? pass.rows[head.row + r] : head.row + r;
     const int64_t place = (b * call.heads + h) * call.queries + i;
-    delta[r] = dot(call.out.at(b, h, i), dout.data + r * dout.pitch, e);
+    const T* out = row_of(call, call.out, b, h, i, e, room_out);
+    delta[r] = dot(out, dout.data + r * dout.pitch, e);
     if (call.dlse) delta[r] -= call.dlse[place];
     shift[r] = call.lse[place] * T(LOG2_E);
   }
@@ -489,15 +507,24 @@ void backward_group(const Call<T>& call, const Layout& layout, const Pass& pass,
 // Ask for large pages under a result that is about to be written for the first time: to get its
 // memory page by page can take as long as the arithmetic. A hint; nothing depends on it.
 template <class T>
-void in_large_pages(const Rows<T>& rows, int64_t batch, int64_t heads, int64_t count, int64_t size) {
+void in_large_pages(const T* data, const T* end) {
 #ifdef MADV_HUGEPAGE
   constexpr uintptr_t page = 1 << 21;
-  if (!rows.data || !batch || !heads || !count) return;
-  const T* end = rows.at(batch - 1, heads - 1, count - 1) + size;
-  const uintptr_t first = (uintptr_t(rows.data) + page - 1) / page * page;
+  const uintptr_t first = (uintptr_t(data) + page - 1) / page * page;
   const uintptr_t last = uintptr_t(end) / page * page;
-  if (first < last) madvise(reinterpret_cast<void*>(first), last - first, MADV_HUGEPAGE);
+  if (data && first < last) madvise(reinterpret_cast<void*>(first), last - first, MADV_HUGEPAGE);
 #endif
+}
+
+template <class T>
+void in_large_pages(Kind kind, const Rows& rows, int64_t batch, int64_t heads, int64_t count,
+                    int64_t size) {
+  if (!rows.data || !batch || !heads || !count) return;
+  if (kind == PLAIN)
+    in_large_pages(rows.at<T>(0, 0, 0), rows.at<T>(batch - 1, heads - 1, count - 1) + size);
+  else
+    in_large_pages(rows.at<uint16_t>(0, 0, 0),
+                   rows.at<uint16_t>(batch - 1, heads - 1, count - 1) + size);
 }
 
 // The tiles [cut[s], cut[s + 1]) of a pass are those of slice s: about equal areas, whole groups.
@@ -538,6 +565,7 @@ struct Found {  // by a slice, backward
 template <class T>
 struct Unit {
   std::once_flag begun;
+  std::vector<T> wide;  // of halves: the results in T, heads of q, then k, then v
   std::vector<Part<T>> parts;  // head of the unit, pass
   std::vector<Found<T>> found;
   std::mutex mutex;  // guards what follows, and `whole`
@@ -574,11 +602,11 @@ class Work {
 
   bool run() {
     if (backward_) {
-      in_large_pages(call_.dq, call_.batch, call_.heads, call_.queries, call_.size);
-      in_large_pages(call_.dk, call_.batch, call_.groups, call_.keys, call_.size);
-      in_large_pages(call_.dv, call_.batch, call_.groups, call_.keys, call_.value_size);
+      large_pages(call_.dq, call_.heads, call_.queries, call_.size);
+      large_pages(call_.dk, call_.groups, call_.keys, call_.size);
+      large_pages(call_.dv, call_.groups, call_.keys, call_.value_size);
     } else {
-      in_large_pages(call_.out, call_.batch, call_.heads, call_.queries, call_.value_size);
+      large_pages(call_.out, call_.heads, call_.queries, call_.value_size);
     }
     const int64_t tasks = int64_t(units_.size()) * slices_;
     // slices of a unit one after the other, so that few wait for their turn to be added
@@ -591,23 +619,82 @@ class Work {
   // The first pass writes to the result itself, unless it picks queries.
   static bool direct(const Pass& pass, int64_t p) { return p == 0 && !pass.rows; }
 
+  void large_pages(const Rows& rows, int64_t heads, int64_t count, int64_t size) const {
+    in_large_pages<T>(call_.kind, rows, call_.batch, heads, count, size);
+  }
+
+  // Where a unit's results are summed: out, or dq, of one of its heads; dk; dv. They are the result
+  // itself, or room for it in T.
+  int64_t row_size() const { return backward_ ? call_.size : call_.value_size; }
+
+  Panel<T> rows_of(Unit<T>& unit, int64_t b, int64_t h) const {
+    const int64_t own = h % per_unit_ * call_.queries * row_size();
+    return summed(unit, backward_ ? call_.dq : call_.out, b, h, own, row_size());
+  }
+
+  Panel<T> keys_of(Unit<T>& unit, int64_t b, int64_t g) const {
+    return summed(unit, call_.dk, b, g, per_unit_ * call_.queries * row_size(), call_.size);
+  }
+
+  Panel<T> values_of(Unit<T>& unit, int64_t b, int64_t g) const {
+    const int64_t before = (per_unit_ * call_.queries + call_.keys) * call_.size;
+    return summed(unit, call_.dv, b, g, before, call_.value_size);
+  }
+
+  Panel<T> summed(Unit<T>& unit, const Rows& result, int64_t b, int64_t h, int64_t place,
+                  int64_t size) const {
+    if (call_.kind == PLAIN) return {result.at<T>(b, h, 0), result.row};
+    return {unit.wide.data() + place, size};
+  }
+
+  // Room that a unit has done with serves the next one, while it is still in the cache.
+  void make_room(Unit<T>& unit) {
+    const int64_t both = backward_ ? call_.keys * (call_.size + call_.value_size) : 0;
+    std::unique_lock<std::mutex> hold(mutex_);
+    if (!spare_.empty()) {
+      unit.wide = std::move(spare_.back());
+      spare_.pop_back();
+    }
+    hold.unlock();
+    unit.wide.resize(per_unit_ * call_.queries * row_size() + both);
+  }
+
+  void narrow_rows(Panel<T> from, const Rows& to, int64_t b, int64_t h, int64_t count,
+                   int64_t size) const {
+    for (int64_t i = 0; i < count; i++)
+      narrow(call_.kind, from.from(i).data, to.at<uint16_t>(b, h, i), size);
+  }
+
+  void narrow_results(Unit<T>& unit, int64_t b, int64_t g) {
+    for (int64_t h = g * per_unit_; h < (g + 1) * per_unit_; h++)
+      narrow_rows(rows_of(unit, b, h), backward_ ? call_.dq : call_.out, b, h, call_.queries,
+                  row_size());
+    if (backward_) {
+      narrow_rows(keys_of(unit, b, g), call_.dk, b, g, call_.keys, call_.size);
+      narrow_rows(values_of(unit, b, g), call_.dv, b, g, call_.keys, call_.value_size);
+    }
+    const std::lock_guard<std::mutex> hold(mutex_);
+    spare_.push_back(std::move(unit.wide));
+  }
+
   void begin(Unit<T>& unit, int64_t g) {
+    if (call_.kind != PLAIN) make_room(unit);
     unit.parts.resize(per_unit_ * passes_);
     for (int64_t own = 0; own < per_unit_; own++) {
       for (int64_t p = 0; p < layout(g, own).count; p++) {
         const Pass& pass = layout(g, own).passes[p];
         if (direct(pass, p)) continue;
         Part<T>& part = unit.parts[own * passes_ + p];
-        const int64_t size = backward_ ? call_.size : call_.value_size;
+        const int64_t size = row_size();
         part.rows.reset(new T[pass.row_count * size]);
-        in_large_pages(Rows<T>{part.rows.get(), 0, 0, size}, 1, 1, pass.row_count, size);
+        in_large_pages(part.rows.get(), part.rows.get() + pass.row_count * size);
         part.lse.assign(pass.row_count, -std::numeric_limits<T>::infinity());
       }
     }
     if (backward_) unit.found.resize(slices_);
   }
 
-  void clear(int64_t b, int64_t h, const Layout& layout) {
+  void clear(Unit<T>& unit, int64_t b, int64_t h, const Layout& layout) {
     // rows of the first pass that are in no tile
     std::vector<bool> written(call_.queries, false);
     if (layout.count && direct(layout.passes[0], 0))
@@ -617,12 +704,8 @@ class Work {
       }
     for (int64_t i = 0; i < call_.queries; i++) {
       if (written[i]) continue;
-      if (backward_) {
-        std::fill_n(call_.dq.at(b, h, i), call_.size, T(0));
-      } else {
-        std::fill_n(call_.out.at(b, h, i), call_.value_size, T(0));
-        lse(b, h)[i] = -std::numeric_limits<T>::infinity();
-      }
+      std::fill_n(rows_of(unit, b, h).from(i).data, row_size(), T(0));
+      if (!backward_) lse(b, h)[i] = -std::numeric_limits<T>::infinity();
     }
   }
 
@@ -634,14 +717,14 @@ class Work {
     Unit<T>& unit = units_[number];
     std::call_once(unit.begun, [&] { begin(unit, g); });
     if (backward_) {
-      if (slices_ == 1) clear_sides(b, g);
+      if (slices_ == 1) clear_sides(unit, b, g);
       unit.found[s].shares.resize(call_.layouts * passes_);
       unit.found[s].bias.resize(per_unit_);
       unit.found[s].gain.resize(per_unit_);
     }
     if (s == 0)
       for (int64_t own = 0; own < per_unit_; own++)
-        clear(b, g * per_unit_ + own, layout(g, own));
+        clear(unit, b, g * per_unit_ + own, layout(g, own));
     for (int64_t l = 0; l < call_.layouts; l++)
       for (int64_t p = 0; p < call_.layout[l].count; p++) tiles(unit, b, g, s, l, p, scratch);
     if (backward_) add_in_turn(unit, b, g, s);
@@ -672,17 +755,15 @@ class Work {
       if (!sides)
         sides = std::make_unique<Sides<T>>(call_, pass, left, right, b, g, backward_, scratch);
       Part<T>& part = unit.parts[own * passes_ + p];
-      const int64_t size = backward_ ? call_.size : call_.value_size;
-      const Rows<T>& result = backward_ ? call_.dq : call_.out;
-      const Panel<T> rows = direct(pass, p) ? Panel<T>{result.at(b, h, 0), result.row}
-                                            : Panel<T>{part.rows.get(), size};
+      const Panel<T> rows =
+          direct(pass, p) ? rows_of(unit, b, h) : Panel<T>{part.rows.get(), row_size()};
       T* sums = direct(pass, p) ? lse(b, h) : part.lse.data();
       for (int64_t t = first; t < last;) {
         const Group group = group_from(pass, t);
         const int64_t row = pass.tiles[t].row;
         if (backward_) {
           Found<T>& found = unit.found[s];
-          const Sums<T> into = share(found.shares[l * passes_ + p], pass, b, g, left, right);
+          const Sums<T> into = share(unit, found.shares[l * passes_ + p], pass, b, g, left, right);
           backward_group(call_, call_.layout[l], pass, group, b, h, *sides, rows.from(row), into,
                          term(call_.dbias, call_.bias_sum, found.bias[own], b, h),
                          term(call_.dgain, call_.gain_sum, found.gain[own], b, h), scratch);
@@ -696,18 +777,19 @@ class Work {
     }
   }
 
-  void clear_sides(int64_t b, int64_t g) {
+  void clear_sides(Unit<T>& unit, int64_t b, int64_t g) {
+    const Panel<T> dk = keys_of(unit, b, g), dv = values_of(unit, b, g);
     for (int64_t j = 0; j < call_.keys; j++) {
-      std::fill_n(call_.dk.at(b, g, j), call_.size, T(0));
-      std::fill_n(call_.dv.at(b, g, j), call_.value_size, T(0));
+      std::fill_n(dk.from(j).data, call_.size, T(0));
+      std::fill_n(dv.from(j).data, call_.value_size, T(0));
     }
   }
 
   // Where a slice adds the gradients of k and v: its own room, unless nobody else is about.
-  Sums<T> share(Share<T>& own, const Pass& pass, int64_t b, int64_t g, int64_t first,
-                int64_t last) {
+  Sums<T> share(Unit<T>& unit, Share<T>& own, const Pass& pass, int64_t b, int64_t g,
+                int64_t first, int64_t last) {
     if (slices_ == 1 && !pass.columns)
-      return {{call_.dk.at(b, g, first), call_.dk.row}, {call_.dv.at(b, g, first), call_.dv.row}};
+      return {keys_of(unit, b, g).from(first), values_of(unit, b, g).from(first)};
     if (own.last == 0) {
       own.first = first, own.last = last;
       own.k.assign((last - first) * call_.size, T(0));
@@ -734,18 +816,18 @@ class Work {
     unit.adding = true;
     while (unit.added < slices_ && unit.found[unit.added].whole) {
       hold.unlock();
-      add(unit.found[unit.added], unit.added == 0, b, g);
+      add(unit, unit.found[unit.added], unit.added == 0, b, g);
       hold.lock();
       unit.added++;
     }
     unit.adding = false;
   }
 
-  void add(Found<T>& found, bool first, int64_t b, int64_t g) {
-    if (first && slices_ > 1) clear_sides(b, g);
+  void add(Unit<T>& unit, Found<T>& found, bool first, int64_t b, int64_t g) {
+    if (first && slices_ > 1) clear_sides(unit, b, g);
     for (int64_t l = 0; l < call_.layouts; l++)
       for (int64_t p = 0; p < call_.layout[l].count; p++)
-        add_share(call_.layout[l].passes[p], found.shares[l * passes_ + p], b, g);
+        add_share(unit, call_.layout[l].passes[p], found.shares[l * passes_ + p], b, g);
     for (int64_t own = 0; own < per_unit_; own++) {
       add_term(call_.dbias, call_.bias_sum, found.bias[own], first, b, g * per_unit_ + own);
       add_term(call_.dgain, call_.gain_sum, found.gain[own], first, b, g * per_unit_ + own);
@@ -760,20 +842,21 @@ class Work {
       for (int64_t p = 0; p < layout(g, own).count; p++) {
         const Pass& pass = layout(g, own).passes[p];
         if (direct(pass, p)) continue;
-        backward_ ? add_rows(pass, unit.parts[own * passes_ + p], b, h)
-                  : merge_rows(pass, unit.parts[own * passes_ + p], b, h);
+        backward_ ? add_rows(pass, unit.parts[own * passes_ + p], rows_of(unit, b, h))
+                  : merge_rows(pass, unit.parts[own * passes_ + p], rows_of(unit, b, h), lse(b, h));
       }
       if (!backward_)
         for (int64_t i = 0; i < call_.queries; i++) lse(b, h)[i] *= T(LN_2);
     }
     std::vector<Part<T>>().swap(unit.parts);
+    if (call_.kind != PLAIN) narrow_results(unit, b, g);
   }
 
-  void merge_rows(const Pass& pass, const Part<T>& part, int64_t b, int64_t h) {
+  void merge_rows(const Pass& pass, const Part<T>& part, Panel<T> rows, T* lse) {
     const int64_t e = call_.value_size;
     for (int64_t r = 0; r < pass.row_count; r++) {
       const int64_t i = pass.rows ? pass.rows[r] : r;
-      T *out = call_.out.at(b, h, i), *sum = lse(b, h) + i;
+      T *out = rows.from(i).data, *sum = lse + i;
       const T *some = part.rows.get() + r * e, found = part.lse[r];
       if (found == -std::numeric_limits<T>::infinity()) continue;
       const T top = std::max(*sum, found);
@@ -784,19 +867,19 @@ class Work {
     }
   }
 
-  void add_rows(const Pass& pass, const Part<T>& part, int64_t b, int64_t h) {
+  void add_rows(const Pass& pass, const Part<T>& part, Panel<T> rows) {
     for (int64_t r = 0; r < pass.row_count; r++) {
       if (part.lse[r] == -std::numeric_limits<T>::infinity()) continue;
-      T* into = call_.dq.at(b, h, pass.rows ? pass.rows[r] : r);
+      T* into = rows.from(pass.rows ? pass.rows[r] : r).data;
       const T* some = part.rows.get() + r * call_.size;
       for (int64_t c = 0; c < call_.size; c++) into[c] += some[c];
     }
   }
 
-  void add_share(const Pass& pass, const Share<T>& share, int64_t b, int64_t g) {
+  void add_share(Unit<T>& unit, const Pass& pass, const Share<T>& share, int64_t b, int64_t g) {
     for (int64_t column = share.first; column < share.last; column++) {
       const int64_t j = pass.columns ? pass.columns[column] : column, at = column - share.first;
-      T *dk = call_.dk.at(b, g, j), *dv = call_.dv.at(b, g, j);
+      T *dk = keys_of(unit, b, g).from(j).data, *dv = values_of(unit, b, g).from(j).data;
       const T *k = share.k.data() + at * call_.size, *v = share.v.data() + at * call_.value_size;
       for (int64_t c = 0; c < call_.size; c++) dk[c] += k[c];
       for (int64_t c = 0; c < call_.value_size; c++) dv[c] += v[c];
@@ -816,6 +899,8 @@ class Work {
   int64_t per_unit_ = 1, passes_ = 1, slices_ = 1;
   std::vector<std::vector<int64_t>> cuts_;  // layout, pass
   std::vector<Unit<T>> units_;
+  std::mutex mutex_;  // guards what follows
+  std::vector<std::vector<T>> spare_;
 };
 
 template <class T>

@@ -12,6 +12,8 @@ from torch import Tensor
 from anyseq.ops.native.library import Native
 from anyseq.ops.native.table import LayoutStruct, Table
 
+_KINDS = {torch.bfloat16: 1, torch.float16: 2}  # `Kind` of halves.hpp
+
 
 class _Rows(ctypes.Structure):
     _fields_ = (("data", c_void_p), ("batch", c_int64), ("head", c_int64), ("row", c_int64))
@@ -32,7 +34,7 @@ class _Call(ctypes.Structure):
 
     _fields_ = (
         *((name, c_int64) for name in ("batch", "heads", "groups", "queries", "keys", "size")),
-        *((name, c_int64) for name in ("value_size", "layouts", "threads")),
+        *((name, c_int64) for name in ("value_size", "layouts", "threads", "kind")),
         *((name, c_double) for name in ("scale", "softcap", "dropout")),
         ("seed", c_uint64),
         ("first_batch_row", c_int64),
@@ -49,8 +51,9 @@ class _Call(ctypes.Structure):
 
 
 class Arguments(NamedTuple):
-    """q (B, H, N, D), k (B, G, M, D), v (B, G, M, E), out (B, H, N, E), features side by side; lse
-    (B, H, N), contiguous. All of one type, float32 or float64, on the CPU.
+    """q (B, H, N, D), k (B, G, M, D), v (B, G, M, E), out (B, H, N, E), features side by side, of
+    one type: float32, float64, bfloat16 or float16. lse (B, H, N), contiguous, and bias and gain in
+    that, or in float32 beside halves. On the CPU.
 
     tables: head h has tables[h % len(tables)]. mask: bool, four axes of full size or 1. key_mask:
     (B, M) bool; interval: (B, N, 2) int32, the keys [x, y) that a query may see; contiguous.
@@ -118,10 +121,9 @@ def run(native: Native, given: Arguments, sums: Sums | None = None) -> None:
     """Fill out and lse; or, with sums, their gradients."""
     q, k, v = given.q, given.k, given.v
     layouts = (LayoutStruct * len(given.tables))(*(one.struct for one in given.tables))
-    single = q.dtype == torch.float32
     call = _Call(
         q.shape[0], q.shape[1], k.shape[1], q.shape[2], k.shape[2], q.shape[3], v.shape[3],
-        len(layouts), torch.get_num_threads(),
+        len(layouts), torch.get_num_threads(), _KINDS.get(q.dtype, 0),
         given.scale, given.softcap, given.dropout_p, given.seed, given.first_batch_row,
         ctypes.addressof(layouts), native.openmp,
         _rows(q), _rows(k), _rows(v), _rows(given.out),
@@ -133,8 +135,8 @@ def run(native: Native, given: Arguments, sums: Sums | None = None) -> None:
         call.dq, call.dk, call.dv = _rows(sums.dq), _rows(sums.dk), _rows(sums.dv)
         call.dbias, call.bias_sum = _gradient(sums.dbias)
         call.dgain, call.gain_sum = _gradient(sums.dgain)
-    kind = "float" if single else "double"
-    function = getattr(native.library, f"anyseq_attention_{kind}")
+    computed = "double" if q.dtype == torch.float64 else "float"
+    function = getattr(native.library, f"anyseq_attention_{computed}")
     if function(ctypes.addressof(call), sums is not None):
         raise MemoryError("attention: the native kernel found no memory")
 

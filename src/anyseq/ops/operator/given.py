@@ -50,14 +50,19 @@ class Given(NamedTuple):
         """That it is computed in: half precision in float32."""
         return torch.float64 if self.q.dtype == torch.float64 else torch.float32
 
+    def side(self, given: Tensor) -> Tensor:
+        """q, k, v, out or its gradient, as the tiles are computed from them: the native kernel
+        reads and writes halves itself."""
+        return given if self.native else given.to(self.dtype)
+
     def job(self) -> Job:
         bias, gain = (
             None if term is None else term.to(self.dtype) for term in (self.bias, self.gain)
         )
         return Job(
-            self.q.to(self.dtype),
-            self.k.to(self.dtype),
-            self.v.to(self.dtype),
+            self.side(self.q),
+            self.side(self.k),
+            self.side(self.v),
             self.mask,
             self.key_mask,
             self.documents,

@@ -47,19 +47,20 @@ def _gradients(
     """The gradients of q, k, v and, where wanted, of bias and gain."""
     given = Given(*arguments)
     returning = Returning(
-        out.to(given.dtype), lse, out_gradient.to(given.dtype), lse_gradient, wants_bias, wants_gain
+        given.side(out), lse, given.side(out_gradient), lse_gradient, wants_bias, wants_gain
     )
     run = native_kernel.backward if given.native else torch_tiles.backward
     found = run(given.job(), returning)
     each = [one for one in (found.q, found.k, found.v, found.bias, found.gain) if one is not None]
-    if given.q.dtype == given.dtype and _terms_in(given, given.dtype):
-        return each
     # In the type of what was given, and in the order of memory that the operator promises: a copy
     # in another type may have lain otherwise.
     rooms = _fake_gradients(
         out_gradient, lse_gradient, out, lse, wants_bias, wants_gain, *arguments
     )
-    return [room.copy_(one) for one, room in zip(each, rooms, strict=True)]
+    return [
+        one if one.dtype == room.dtype else room.copy_(one)
+        for one, room in zip(each, rooms, strict=True)
+    ]
 
 
 def _fake_gradients(
@@ -75,10 +76,6 @@ def _fake_gradients(
     wanted = ((given.bias, wants_bias), (given.gain, wants_gain))
     terms = [term for term, wants in wanted if wants and term is not None]
     return [*map(room_for, (given.q, given.k, given.v)), *map(torch.empty_like, terms)]
-
-
-def _terms_in(given: Given, dtype: torch.dtype) -> bool:
-    return all(term is None or term.dtype == dtype for term in (given.bias, given.gain))
 
 
 _RETURNING = "Tensor out_gradient, Tensor? lse_gradient, Tensor out, Tensor lse"
