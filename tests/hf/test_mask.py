@@ -12,7 +12,7 @@ import anyseq as aq
 from anyseq.errors import InvalidArgument
 from anyseq.hf.mask import build_mask
 from anyseq.hf.view import _can_grow as can_grow
-from anyseq.hf.view import view
+from anyseq.hf.view import views
 from versions import TRANSFORMERS
 
 LEFT = torch.tensor([0, 2])
@@ -61,15 +61,16 @@ def test_the_mask_is_the_dense_one(
     assert expected is not None
     q = torch.zeros(2, 1, rows, 1)
     mask = build_mask(**asked)
-    seen = view(mask, None, rows, 8 - kv_offset)
-    k = torch.zeros(2, 1, seen.keys, 1)
-    v = torch.eye(8 - kv_offset)[: seen.keys].expand(2, 1, -1, -1)
+    (seen,) = views(mask, None, rows, 8 - kv_offset)
+    k = torch.zeros(2, 1, 8 - kv_offset, 1)[:, :, seen.keys]
+    v = torch.eye(8 - kv_offset)[seen.keys].expand(2, 1, -1, -1)
     weights = aq.attention(
         q,
         k,
         v,
         pattern=seen.pattern,
         key_mask=seen.key_mask,
+        document_ids=seen.documents,
         is_causal=bool(seen.causal),
         q_offset=seen.q_offset,
     )[:, 0]
