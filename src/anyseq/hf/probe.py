@@ -27,7 +27,8 @@ def probe(model: PreTrainedModel, attachment: Attachment, pattern: Any) -> None:
     effect in `model`."""
     with _undisturbed(model):
         feed, record = _first_run(model, attachment)
-        _discover(model, attachment, record)
+        plain = pattern is None and attachment.gain is None
+        _discover(model, attachment, record, plain=plain)
         own = [seen.site for seen in record if not seen.site.cross]
         for layer, site in enumerate(dict.fromkeys(own)):
             site.layer = layer
@@ -61,9 +62,14 @@ def _first_run(model: PreTrainedModel, attachment: Attachment) -> tuple[Feed, li
     )
 
 
-def _discover(model: PreTrainedModel, attachment: Attachment, record: list[Seen]) -> None:
+def _discover(
+    model: PreTrainedModel, attachment: Attachment, record: list[Seen], *, plain: bool
+) -> None:
     """Find the modules that call the attention function, and which of them are cross-attention:
-    those with another number of keys than of queries, as encoder and decoder lengths differ."""
+    those with another number of keys than of queries, as encoder and decoder lengths differ.
+
+    plain: nothing is put on the model, so modules that do not call may stay as they are.
+    """
     called = {seen.module for seen in record}
     if not called:
         raise UnsupportedModel(_bypass(model, "no layer calls"))
@@ -79,7 +85,7 @@ def _discover(model: PreTrainedModel, attachment: Attachment, record: list[Seen]
             continue
         # A class that calls may have modules that did not: cross-attention without an encoder.
         related = module in inside or type(module) in classes or called & set(module.modules())
-        if "attention" in type(module).__name__.lower() and not related:
+        if "attention" in type(module).__name__.lower() and not related and not plain:
             raise UnsupportedModel(_bypass(model, f"{name} does not call"))
 
 
@@ -123,8 +129,8 @@ def _compare_reach(
     """reached (B, N): the tokens that may differ; each layer adds those that look at them."""
     for one, other in zip(plain, record, strict=True):
         differs = _differs(one, other)
-        if not differs.any():
-            continue  # another stack, which the change does not touch
+        if not differs.any() or differs.shape != reached.shape:
+            continue  # another stack, which the change does not touch, or which has other tokens
         if not one.site.cross:
             allowed = _allowed(one, None if one.site.layer is None else patterns[one.site.layer])
             reached = reached | (allowed & reached[:, None, :]).any(2)
@@ -163,7 +169,8 @@ def _check_padding(feed: Feed, attachment: Attachment, length: int) -> None:
     plain = _watch(feed, attachment, usual, usual, mask)
     record = _watch(feed, attachment, moved, moved, mask)
     for one, other in zip(plain, record, strict=True):
-        if (_differs(one, other) & real.cpu()).any():
+        differs = _differs(one, other)
+        if differs.shape[1] == length and (differs & real.cpu()).any():
             raise UnsupportedModel(
                 f"{type(model).__name__}: a token noticed a change of padding, in "
                 f"{type(one.module).__name__}; the padding mask does not reach its attention"
