@@ -43,7 +43,8 @@ class Feed:
         elif getattr(config, "add_cross_attention", False):
             embedded = self.model.get_input_embeddings()(tokens(self.model, 5))
             given["encoder_hidden_states"] = embedded.expand(rows, -1, -1)
-        return given
+        takes = signature(self.model.base_model.forward).parameters
+        return {name: value for name, value in given.items() if name in takes}
 
 
 def feeds(model: PreTrainedModel) -> Iterator[Feed]:

@@ -77,11 +77,11 @@ def _discover(
         seen.site.cross = seen.keys != seen.out.shape[1]
     inside = {part for module in called for part in module.modules()}
     classes = {type(module) for module in called}
-    idle = _idle(model, attachment)
+    apart = _idle(model, attachment) | _pooling(model)
     for name, module in model.named_modules():
         if module not in called:
             module.__dict__.pop(SITE, None)
-        if module in idle:
+        if module in apart:
             continue
         # A class that calls may have modules that did not: cross-attention without an encoder.
         related = module in inside or type(module) in classes or called & set(module.modules())
@@ -100,6 +100,12 @@ def _idle(model: PreTrainedModel, attachment: Attachment) -> set[torch.nn.Module
     for part in idle:
         part.config._attn_implementation = original[id(part.config)]
     return {module for part in idle for module in part.modules()}
+
+
+def _pooling(model: PreTrainedModel) -> set[torch.nn.Module]:
+    """The modules that pool tokens after the last layer: one query of their own looks at all."""
+    heads = [head for head in model.modules() if "pool" in type(head).__name__.lower()]
+    return {module for head in heads for module in head.modules()}
 
 
 def _check_reach(feed: Feed, attachment: Attachment, length: int) -> None:

@@ -167,7 +167,10 @@ def _shifted(mask_mod: MaskMod, start: int, rows: torch.Tensor | None = None) ->
 
 
 def _given(mask: torch.Tensor, pattern: Pattern | None, rows: int, columns: int) -> View:
-    """A mask (B, 1 or H, N, M) that the caller made: True = may attend, or added to the scores."""
+    """A mask (B, 1 or H, N or 1, M) that the caller made, or the model itself: True = may attend,
+    or added to the scores."""
+    if mask.ndim == 4 and mask.shape[2] == 1:  # padding only
+        mask = mask.expand(-1, -1, rows, -1)
     if mask.ndim != 4 or tuple(mask.shape[2:]) != (rows, columns):
         raise InvalidArgument(
             f"attention_mask of shape {tuple(mask.shape)}: expected (B, tokens) or "
