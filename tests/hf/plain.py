@@ -22,7 +22,7 @@ from transformers import (
 
 from hf.tiny import COMMON, FAMILIES, GROUPED, SPECIALS
 
-LAYERS = {"layer_types": ["sliding_attention", "full_attention"]}
+LAYERS: dict[str, Any] = {"layer_types": ["sliding_attention", "full_attention"]}
 
 
 def mistral() -> PreTrainedModel:

@@ -110,6 +110,6 @@ def test_they_are_saved(tmp_path: Path, given: Any) -> None:
 @attends_by_t5
 def test_those_of_an_encoder_and_a_decoder_are_saved(tmp_path: Path) -> None:
     aq.hf.use(make("t5"), {0: NARROW, 3: WIDE}).save_pretrained(tmp_path)
-    loaded = aq.hf.from_pretrained(tmp_path)
-    assert type(loaded) is T5ForConditionalGeneration
+    loaded: Any = aq.hf.from_pretrained(tmp_path)
     assert loaded.anyseq_attachment.patterns == (NARROW, None, None, WIDE)
+    assert type(loaded) is T5ForConditionalGeneration

@@ -44,13 +44,14 @@ def test_wrappers_are_looked_into_and_given_back() -> None:
             super().__init__()
             self.module = module
 
-    config = peft.LoraConfig(r=2, target_modules=["q_proj"], task_type="CAUSAL_LM")
-    for wrap in (
-        Copies,
-        torch.compile,
-        lambda model: peft.get_peft_model(model, config),
-        lambda model: Copies(torch.compile(peft.get_peft_model(model, config))),
-    ):
+    def adapters(model: Any) -> Any:
+        config = peft.LoraConfig(r=2, target_modules=["q_proj"], task_type="CAUSAL_LM")
+        return peft.get_peft_model(model, config)
+
+    compiled: Any = torch.compile
+    wraps: list[Any] = [Copies, compiled, adapters]
+    wraps.append(lambda model: Copies(compiled(adapters(model))))
+    for wrap in wraps:
         model = make("llama")
         wrapped: Any = wrap(model)
         assert aq.hf.use(wrapped, PATTERN) is wrapped

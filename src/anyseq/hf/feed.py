@@ -50,7 +50,7 @@ class Feed:
 def feeds(model: PreTrainedModel) -> Iterator[Feed]:
     """What may be tried, the most likely first: the main input, and that with another beside it."""
     base = model.base_model
-    main = base.main_input_name
+    main: Any = base.main_input_name
     if main not in (IDS, *_OTHERS):
         return
     yield Feed(model, (main,))

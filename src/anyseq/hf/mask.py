@@ -183,11 +183,13 @@ def _documents(part: MaskFunction, rows: int, position: torch.Tensor) -> torch.T
     if code is _IN_CHUNKS:
         said = getclosurevars(part).nonlocals
         begin = torch.as_tensor(said["left_padding"], device=position.device)
-        return (position - begin[:, None]) // said["chunk_size"]
+        size: int = said["chunk_size"]
+        return ((position - begin[:, None]) // size).expand(rows, -1)
     if code is _PACKED:
         numbers = getclosurevars(part).nonlocals["packed_sequence_mask"]
         if numbers.shape[1] > int(position[-1]):
-            return numbers.to(position.device)[:, position].expand(rows, -1)  # type: ignore[no-any-return]
+            own: torch.Tensor = numbers.to(position.device)[:, position]
+            return own.expand(rows, -1)
     return None
 
 

@@ -229,7 +229,8 @@ def _length(model: PreTrainedModel, attachment: Attachment) -> int:
         return max(length for length in fitting if length is not None)
     limit = getattr(model.config.get_text_config(), "max_position_embeddings", None) or _LONG
     if attachment.gain is not None:
-        limit = min(limit, attachment.gain.coefficients.shape[1] // 2 + 1)  # type: ignore[union-attr,operator]
+        table: Any = attachment.gain.coefficients
+        limit = min(limit, table.shape[1] // 2 + 1)
     length = min(_SHORT, limit)
     while 2 * length < min(_LONG, limit) and any(_hides_nothing(one, length) for one in patterns):
         length *= 2
