@@ -276,3 +276,39 @@ def test_half_precision() -> None:
     model = aq.hf.use(make("llama").to(torch.bfloat16), aq.Window(2), gain=True)
     assert model.anyseq_gain.coefficients.dtype == torch.bfloat16
     assert logits(model).isfinite().all()
+
+
+def test_the_old_name_of_loading_warns(tmp_path: Path) -> None:
+    model = aq.hf.use(make("bert"), aq.Window(1))
+    model.save_pretrained(tmp_path)
+    with pytest.warns(DeprecationWarning, match="from_pretrained"):
+        loaded = aq.hf.load(BertForMaskedLM, tmp_path)
+    assert torch.equal(logits(loaded), logits(model))
+
+
+def test_what_an_older_version_saved(tmp_path: Path) -> None:
+    model = aq.hf.use(make("bert"), aq.Window(1))
+    model.save_pretrained(tmp_path)
+    file = tmp_path / "config.json"
+    file.write_text(file.read_text().replace('"version": 2', '"version": 1'))
+    assert torch.equal(logits(aq.hf.from_pretrained(tmp_path)), logits(model))
+
+
+@pytest.mark.parametrize("named", ["os", "BertConfig", "Nobody", None])
+def test_an_architecture_that_is_no_model_is_not_run(tmp_path: Path, named: str | None) -> None:
+    aq.hf.use(make("bert"), aq.Window(1)).save_pretrained(tmp_path)
+    file = tmp_path / "config.json"
+    facts = json.loads(file.read_text())
+    facts["architectures"] = None if named is None else [named]
+    file.write_text(json.dumps(facts))
+    with pytest.raises(FileProblem, match="no model of this transformers; give its class"):
+        aq.hf.from_pretrained(tmp_path)
+    assert type(aq.hf.from_pretrained(tmp_path, BertForMaskedLM)) is BertForMaskedLM
+
+
+def test_a_model_alone_is_saved_as_it_is(tmp_path: Path) -> None:
+    model = aq.hf.use(make("llama"))
+    model.save_pretrained(tmp_path)
+    loaded = aq.hf.from_pretrained(tmp_path)
+    assert loaded.config._attn_implementation == aq.hf.NAME
+    assert torch.equal(logits(loaded), logits(model))
