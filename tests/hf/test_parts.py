@@ -34,7 +34,11 @@ def whisper() -> Any:
     torch.manual_seed(0)
     heads = {"encoder_attention_heads": 4, "decoder_attention_heads": 4, "init_std": 0.3}
     sizes: dict[str, Any] = {"d_model": 32, "encoder_layers": 2, "decoder_layers": 2, **heads}
-    lengths = {"max_source_positions": 24, "max_target_positions": 32, "num_mel_bins": 8}
+    lengths: dict[str, Any] = {
+        "max_source_positions": 24,
+        "max_target_positions": 32,
+        "num_mel_bins": 8,
+    }
     special = SPECIAL | {"decoder_start_token_id": 1, "suppress_tokens": None}
     special |= {"begin_suppress_tokens": None}
     model = WhisperForConditionalGeneration(
