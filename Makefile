@@ -7,7 +7,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test soak matrix sanitize zoo lint types layers bench clean
+.PHONY: demo test soak matrix sanitize zoo hf-types lint types layers bench clean
 
 demo: .venv/core
 	$(BIN)/anyseq demo
@@ -34,6 +34,10 @@ sanitize: .venv/full
 # Every type of config that transformers has, read: docs/zoo.json and docs/zoo.md. Half an hour.
 zoo: .venv/full
 	OMP_NUM_THREADS=1 $(BIN)/python tests/zoo.py
+
+# Every type of model that transformers has, with hf.use: docs/hf.json and the table of docs/hf.md.
+hf-types: .venv/full
+	OMP_NUM_THREADS=1 $(BIN)/python tests/hf_types.py
 
 lint: .venv/full
 	$(BIN)/ruff check

@@ -11,6 +11,7 @@ import resource
 import sys
 import time
 import warnings
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
@@ -149,27 +150,29 @@ def _line(problem: BaseException) -> str:
     return " ".join(str(problem).split())[:200]
 
 
-def _send(kind: str, pipe: Any) -> None:
+def _send(kind: str, look: Callable[[str], dict[str, Any]], pipe: Any) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     try:
-        pipe.send(visit(kind))
+        pipe.send(look(kind))
     except BaseException as problem:
         pipe.send({"type": kind, "language model": kind in denominator(),
                    "outcome": NOT_UNDERSTOOD,
                    "reason": f"{type(problem).__name__}: {_line(problem)}"})  # fmt: skip
 
 
-def visited(kinds: list[str]) -> list[dict[str, Any]]:
-    """All of them, each in a process of its own, so that none takes the others along; two at a
-    time."""
+def visited(
+    kinds: list[str], look: Callable[[str], dict[str, Any]] = visit
+) -> list[dict[str, Any]]:
+    """What `look` finds of all of them, each in a process of its own, so that none takes the others
+    along; two at a time."""
     with ThreadPoolExecutor(2) as pool:
-        return list(pool.map(_alone, kinds))
+        return list(pool.map(lambda kind: _alone(kind, look), kinds))
 
 
-def _alone(kind: str) -> dict[str, Any]:
+def _alone(kind: str, look: Callable[[str], dict[str, Any]]) -> dict[str, Any]:
     context = get_context("fork")
     here, there = context.Pipe()
-    process = context.Process(target=_send, args=(kind, there))
+    process = context.Process(target=_send, args=(kind, look, there))
     process.start()
     there.close()
     try:

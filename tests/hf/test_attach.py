@@ -137,7 +137,7 @@ def test_saving_and_loading(tmp_path: Path) -> None:
         "dtype",
     }
     for model_class in (LlamaForCausalLM, AutoModelForCausalLM):
-        loaded = aq.hf.load(model_class, tmp_path)
+        loaded = aq.hf.from_pretrained(tmp_path, model_class)
         assert torch.equal(logits(loaded), logits(model))
         assert "anyseq_gain.coefficients" in dict(loaded.named_parameters())
     aq.hf.restore(loaded).save_pretrained(tmp_path / "plain")
@@ -149,12 +149,12 @@ def test_saving_and_loading(tmp_path: Path) -> None:
 def test_what_was_taken_off_does_not_come_back(tmp_path: Path, how: str) -> None:
     aq.hf.use(make("llama"), aq.Window(1)).save_pretrained(tmp_path / "first")
     if how == "restored":
-        dense = aq.hf.restore(aq.hf.load(LlamaForCausalLM, tmp_path / "first"))
+        dense = aq.hf.restore(aq.hf.from_pretrained(tmp_path / "first", LlamaForCausalLM))
     else:
         dense = LlamaForCausalLM.from_pretrained(tmp_path / "first", attn_implementation="sdpa")
     dense.save_pretrained(tmp_path / "second")
     with pytest.raises(FileProblem, match="does not name attention by anyseq"):
-        aq.hf.load(LlamaForCausalLM, tmp_path / "second")
+        aq.hf.from_pretrained(tmp_path / "second", LlamaForCausalLM)
     plain = LlamaForCausalLM.from_pretrained(tmp_path / "second")
     torch.testing.assert_close(logits(plain), logits(make("llama")), rtol=0, atol=1e-5)
     assert aq.check(tmp_path / "second", tokens=4).reason
@@ -165,7 +165,9 @@ def test_arguments_of_from_pretrained(tmp_path: Path) -> None:
     with torch.no_grad():
         model.anyseq_gain.coefficients.uniform_(0.5, 2.0)
     model.save_pretrained(tmp_path, variant="other")
-    loaded, info = aq.hf.load(BertForMaskedLM, tmp_path, variant="other", output_loading_info=True)
+    loaded, info = aq.hf.from_pretrained(
+        tmp_path, BertForMaskedLM, variant="other", output_loading_info=True
+    )
     assert torch.equal(logits(loaded), logits(model))
     assert not info["unexpected_keys"]
 
@@ -176,7 +178,7 @@ def test_a_gain_in_one_of_many_files_is_found(tmp_path: Path) -> None:
         model.anyseq_gain.coefficients.uniform_(0.5, 2.0)
     model.save_pretrained(tmp_path, max_shard_size="20KB")
     assert (tmp_path / "model.safetensors.index.json").is_file()
-    loaded = aq.hf.load(BertForMaskedLM, tmp_path)
+    loaded = aq.hf.from_pretrained(tmp_path, BertForMaskedLM)
     assert torch.equal(logits(loaded), logits(model))
 
 
@@ -191,10 +193,15 @@ import torch
 from transformers import AutoModelForCausalLM
 AutoModelForCausalLM.from_pretrained({str(tmp_path)!r})(torch.tensor([[5, 6, 7]]))
 """
-    env = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])}
+    paths = [str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
     ran = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
     assert ran.returncode == 1
-    wanted = "anyseq.hf.load" if registered else 'attn_implementation="anyseq"` is not supported'
+    wanted = (
+        "anyseq.hf.from_pretrained"
+        if registered
+        else 'attn_implementation="anyseq"` is not supported'
+    )
     assert wanted in ran.stderr
 
 
@@ -226,20 +233,21 @@ def test_models_that_share_a_config_save_what_is_on_each(tmp_path: Path) -> None
 def test_what_cannot_be_put_on_again_is_refused_by_name(tmp_path: Path) -> None:
     aq.hf.use(make("bert"), lambda b, h, i, j: i >= j).save_pretrained(tmp_path / "function")
     with pytest.raises(FileProblem, match="could not be saved"):
-        aq.hf.load(BertForMaskedLM, tmp_path / "function")
+        aq.hf.from_pretrained(tmp_path / "function", BertForMaskedLM)
     make("bert").save_pretrained(tmp_path / "plain")
     with pytest.raises(FileProblem, match="does not name attention by anyseq"):
-        aq.hf.load(BertForMaskedLM, tmp_path / "plain")
+        aq.hf.from_pretrained(tmp_path / "plain", BertForMaskedLM)
     aq.hf.use(make("bert"), aq.Window(1)).save_pretrained(tmp_path / "newer")
     file = tmp_path / "newer" / "config.json"
-    file.write_text(file.read_text().replace('"version": 1', '"version": 2'))
-    with pytest.raises(FileProblem, match="version 2"):
-        aq.hf.load(BertForMaskedLM, tmp_path / "newer")
+    file.write_text(file.read_text().replace('"version": 2', '"version": 3'))
+    with pytest.raises(FileProblem, match="version 3"):
+        aq.hf.from_pretrained(tmp_path / "newer", BertForMaskedLM)
 
 
 def test_a_mask_mod_is_a_pattern() -> None:
     by_hand = aq.hf.use(make("bert"), lambda b, h, i, j: (i - j).abs() <= 2)
-    assert torch.equal(logits(by_hand), logits(aq.hf.use(make("bert"), aq.Window(2))))
+    named = aq.hf.use(make("bert"), aq.Window(2))
+    torch.testing.assert_close(logits(by_hand), logits(named), rtol=0, atol=1e-12)
 
 
 def test_patterns_may_differ_by_head_or_fix_the_length() -> None:
@@ -268,3 +276,39 @@ def test_half_precision() -> None:
     model = aq.hf.use(make("llama").to(torch.bfloat16), aq.Window(2), gain=True)
     assert model.anyseq_gain.coefficients.dtype == torch.bfloat16
     assert logits(model).isfinite().all()
+
+
+def test_the_old_name_of_loading_warns(tmp_path: Path) -> None:
+    model = aq.hf.use(make("bert"), aq.Window(1))
+    model.save_pretrained(tmp_path)
+    with pytest.warns(DeprecationWarning, match="from_pretrained"):
+        loaded = aq.hf.load(BertForMaskedLM, tmp_path)
+    assert torch.equal(logits(loaded), logits(model))
+
+
+def test_what_an_older_version_saved(tmp_path: Path) -> None:
+    model = aq.hf.use(make("bert"), aq.Window(1))
+    model.save_pretrained(tmp_path)
+    file = tmp_path / "config.json"
+    file.write_text(file.read_text().replace('"version": 2', '"version": 1'))
+    assert torch.equal(logits(aq.hf.from_pretrained(tmp_path)), logits(model))
+
+
+@pytest.mark.parametrize("named", ["os", "BertConfig", "Nobody", None])
+def test_an_architecture_that_is_no_model_is_not_run(tmp_path: Path, named: str | None) -> None:
+    aq.hf.use(make("bert"), aq.Window(1)).save_pretrained(tmp_path)
+    file = tmp_path / "config.json"
+    facts = json.loads(file.read_text())
+    facts["architectures"] = None if named is None else [named]
+    file.write_text(json.dumps(facts))
+    with pytest.raises(FileProblem, match="no model of this transformers; give its class"):
+        aq.hf.from_pretrained(tmp_path)
+    assert type(aq.hf.from_pretrained(tmp_path, BertForMaskedLM)) is BertForMaskedLM
+
+
+def test_a_model_alone_is_saved_as_it_is(tmp_path: Path) -> None:
+    model = aq.hf.use(make("llama"))
+    model.save_pretrained(tmp_path)
+    loaded = aq.hf.from_pretrained(tmp_path)
+    assert loaded.config._attn_implementation == aq.hf.NAME
+    assert torch.equal(logits(loaded), logits(model))

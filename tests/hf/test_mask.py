@@ -12,7 +12,7 @@ import anyseq as aq
 from anyseq.errors import InvalidArgument
 from anyseq.hf.mask import build_mask
 from anyseq.hf.view import _can_grow as can_grow
-from anyseq.hf.view import view
+from anyseq.hf.view import views
 from versions import TRANSFORMERS
 
 LEFT = torch.tensor([0, 2])
@@ -36,7 +36,7 @@ ASKED = {
 }
 if TRANSFORMERS >= "5.9":  # before, transformers has no such function
     ASKED["blocks"] = hf.or_masks(hf.causal_mask_function, hf.blockwise_overlay(DOCUMENTS))
-BY_ROW = {"packed", "own", "chunked", "or", "blocks"}  # they may look at the batch row
+BY_ROW = {"own", "or", "blocks"}  # they may look at the batch row
 
 
 @pytest.mark.parametrize("name", ASKED)
@@ -61,15 +61,16 @@ def test_the_mask_is_the_dense_one(
     assert expected is not None
     q = torch.zeros(2, 1, rows, 1)
     mask = build_mask(**asked)
-    seen = view(mask, None, rows, 8 - kv_offset)
-    k = torch.zeros(2, 1, seen.keys, 1)
-    v = torch.eye(8 - kv_offset)[: seen.keys].expand(2, 1, -1, -1)
+    (seen,) = views(mask, None, rows, 8 - kv_offset)
+    k = torch.zeros(2, 1, 8 - kv_offset, 1)[:, :, seen.keys]
+    v = torch.eye(8 - kv_offset)[seen.keys].expand(2, 1, -1, -1)
     weights = aq.attention(
         q,
         k,
         v,
         pattern=seen.pattern,
         key_mask=seen.key_mask,
+        document_ids=seen.documents,
         is_causal=bool(seen.causal),
         q_offset=seen.q_offset,
     )[:, 0]
@@ -85,6 +86,24 @@ def test_known_functions_become_named_patterns() -> None:
     assert read("bidirectional") == (False, None)
     assert read("sliding") == (True, aq.Window(2))
     assert read("sliding both ways") == (False, aq.Window(2))
+
+
+def test_chunks_and_packed_sequences_become_documents() -> None:
+    chunks = build_mask(2, 8, 8, mask_function=ASKED["chunked"])
+    assert (chunks.causal, chunks.mask_mod) == (True, None)
+    assert chunks.documents is not None
+    assert chunks.documents.tolist() == [[0, 0, 0, 1, 1, 1, 2, 2], [-1, -1, 0, 0, 0, 1, 1, 1]]
+    packed = build_mask(2, 8, 8, mask_function=ASKED["packed"])
+    assert packed.documents is not None
+    assert packed.documents.equal(DOCUMENTS)
+    both = hf.and_masks(ASKED["chunked"], ASKED["packed"])
+    mask = build_mask(2, 8, 8, mask_function=both)
+    assert mask.documents is not None
+    own = mask.documents[:, :, None] == mask.documents[:, None, :]
+    i = torch.arange(8)
+    b, h = torch.arange(2)[:, None, None], torch.zeros(1).long()
+    expected = both(b, h, i[:, None], i) | both(b, h, i, i[:, None])
+    assert torch.equal(own, expected)
 
 
 @pytest.mark.parametrize("name", [name for name in ASKED if name in BY_ROW])

@@ -5,6 +5,7 @@ from anyseq.bench.attention import bench_attention
 from anyseq.bench.check import bench_check
 from anyseq.bench.construct import bench_construct
 from anyseq.bench.fit import bench_fit
+from anyseq.bench.hf import bench_hf
 from anyseq.bench.methods import bench_methods
 from anyseq.bench.training import bench_training
 
@@ -14,6 +15,7 @@ __all__ = [
     "bench_check",
     "bench_construct",
     "bench_fit",
+    "bench_hf",
     "bench_methods",
     "bench_training",
 ]

@@ -14,9 +14,11 @@ from anyseq.bench import (
     bench_check,
     bench_construct,
     bench_fit,
+    bench_hf,
     bench_methods,
     bench_training,
 )
+from anyseq.cli.bench_hf_text import hf_text
 from anyseq.cli.bench_methods_text import methods_text
 from anyseq.cli.bench_text import (
     adaptive_text,
@@ -38,13 +40,17 @@ _BENCHES: Mapping[str, tuple[Callable[[Progress], _Figures], Callable[[_Figures]
     "adaptive": (bench_adaptive, adaptive_text),
     "fit": (bench_fit, fit_text),
     "training": (bench_training, training_text),
+    "hf": (bench_hf, hf_text),
 }
 _DRAWN = ("attention", "check")
-_SHORTENED = ("methods",)
+_SHORTENED = ("methods", "hf")
+_CROWDED = ("attention", "hf")
 
 
 def bench(
-    what: Literal["construct", "attention", "check", "methods", "adaptive", "fit", "training"],
+    what: Literal[
+        "construct", "attention", "check", "methods", "adaptive", "fit", "training", "hf"
+    ],
     /,
     *,
     json: bool = False,
@@ -68,6 +74,8 @@ def bench(
         fit: networks fitted to functions of up to 64 dimensions. Some minutes.
         training: a step of every experiment at small, beside torch's own parts
         (pip install "anyseq[experiments]"). Some minutes.
+        hf: a training step of Hugging Face models (pip install "anyseq[hf]") as they are, beside
+        transformers' own attention, in time and memory. A quarter of an hour.
     json
         Print JSON.
     into
@@ -77,20 +85,25 @@ def bench(
         attention and check only: a folder for their JSON and picture; bench-attention or
         bench-check unless given.
     quick
-        methods only: a few functions, hardly any training, and equal errors for 2 tokens.
+        methods: a few functions, hardly any training, and equal errors for 2 tokens. hf: tiny
+        models, to see that it runs.
     beside
-        attention only: how many busy processes the everyday shapes are measured beside, after the
-        quiet measurement. They are started and ended by the bench; 2 unless given, 0 for none.
+        attention and hf only: how many busy processes the everyday shapes, or the models, are
+        measured beside, after the quiet measurement. They are started and ended by the bench; 2
+        unless given, 0 for none.
     """
     _check_taken("--out", out is not None, what, _DRAWN)
     _check_taken("--quick", quick, what, _SHORTENED)
-    _check_taken("--beside", beside is not None, what, ("attention",))
+    _check_taken("--beside", beside is not None, what, _CROWDED)
     if into is not None:
         _replace_block(into, what, None)
     measure, text_of = _BENCHES[what]
     with progress_bar() as progress:
         if what == "methods":
             figures = bench_methods(progress, quick)
+        elif what == "hf":
+            busy = 2 if beside is None else whole("beside", beside)
+            figures = bench_hf(progress, beside=busy, quick=quick)
         elif what == "attention" and beside is not None:
             figures = bench_attention(progress, beside=whole("beside", beside))
         else:

@@ -1,8 +1,10 @@
-"""`anyseq.hf.use`: a pattern and a URPE gain on a loaded Hugging Face model."""
+"""`anyseq.hf.use`: our attention, with patterns and a URPE gain, on a loaded Hugging Face model."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 import torch
@@ -16,127 +18,133 @@ from transformers import (
 
 from anyseq.base import one_of
 from anyseq.errors import InvalidArgument, UnsupportedModel
-from anyseq.hf.attend import ATTACHMENT, NAME, SITE, Attachment, Site, attend
+from anyseq.hf.attend import ATTACHMENT, GAIN, NAME, SITE, Attachment, Site, attend
 from anyseq.hf.gain import make_gain
 from anyseq.hf.mask import build_mask
 from anyseq.hf.probe import probe
-from anyseq.hf.saved import Saving, described, expecting_the_gain
+from anyseq.hf.saved import Saving
+from anyseq.hf.wrappers import in_adapters, unwrapped
 from anyseq.ops import BACKENDS
-from anyseq.patterns import PatternLike, as_pattern
 from anyseq.positions import Toeplitz
 
 _SAVE = "save_pretrained"
 # From which version of transformers on their attention goes through the AttentionInterface.
 _SINCE = {"t5": "5.15", "mt5": "5.15", "umt5": "5.15"}
-_WHERE = ("cache_dir", "revision", "token", "local_files_only", "subfolder")  # of from_pretrained
 
-Model = TypeVar("Model", bound=PreTrainedModel)
+Model = TypeVar("Model", bound=torch.nn.Module)
 Sites = list[tuple[torch.nn.Module, Site]]
 
 
 def use(
     model: Model,
-    pattern: PatternLike = None,
+    pattern: Any = None,
     gain: bool | int | torch.Tensor | Toeplitz | None = None,
     *,
     backend: str = "auto",
 ) -> Model:
-    """Put a pattern, a gain or both on every self-attention layer of `model`; returns `model`.
+    """Let `anyseq.attention` compute the attention of `model`; returns `model`.
 
-    pattern: a Pattern, its text or a mask_mod(b, h, i, j), and-ed with the model's own mask. i and
-        j count from the first real token of each sequence, wherever that is padded.
+    Without more only the implementation changes: what the model hides itself (the future, windows,
+    chunks, packed sequences, padding) is left out instead of computed and masked.
+
+    model: a PreTrainedModel, or one in a PeftModel, in torch.compile's module or in DDP.
+    pattern: a Pattern, its text or a mask_mod(b, h, i, j), and-ed with the model's own mask in every
+        self-attention layer. i and j count from the first real token of each sequence, wherever
+        that is padded. Layer by layer: a tuple that layers cycle through; {layer: pattern}, where
+        the others stay as they are; or a function of the layer, which may return None. Layers are
+        numbered from 0 in the order in which they run, cross-attention and what is no attention
+        not counted; those of a decoder come after those of its encoder.
     gain: True for a learnable URPE table of ones, (heads, 2n-1) with n the config's
         max_position_embeddings, one for all layers; n itself; or the table to start from. It
         becomes the parameter `model.anyseq_gain.coefficients`.
     backend: as in `anyseq.attention`.
 
-    Cross-attention stays as it is. No N x N mask is built. The model is run on a few tokens to see
-    that the pattern, causality and padding take effect; if they do not, or attention does not go
-    through transformers' AttentionInterface, UnsupportedModel says why and the model is as before.
+    Cross-attention has neither pattern nor gain; a part that does not run on text, such as the
+    vision tower of a language model, stays as it is. No N x N mask is built. The model is run on a
+    few tokens to see that pattern, causality and padding take effect; if they do not, or attention
+    does not go through transformers' AttentionInterface, UnsupportedModel says why and the model is
+    as before.
 
-    `model.save_pretrained(folder)` saves what was put on, and `load` puts it on again; transformers
-    alone refuses to load such a model as one with another attention.
+    `model.save_pretrained(folder)` saves what was put on, and `from_pretrained` puts it on again;
+    transformers alone refuses to load such a model as one with another attention.
     """
-    if not isinstance(model, PreTrainedModel):
-        raise InvalidArgument(
-            f"model={type(model).__name__}: expected a transformers.PreTrainedModel"
-        )
+    inner = unwrapped(model)
     one_of("backend", backend, ("auto", *BACKENDS))
     if gain is False:
         gain = None
-    if pattern is None and gain is None:
-        raise InvalidArgument("pattern, gain: neither is given; expected one of them, or both")
-    before = [(config, config._attn_implementation) for config in _configs(model)]
-    old, old_sites = _take_off(model)
-    new = Attachment(
-        pattern=None if pattern is None else as_pattern(pattern),
-        gain=None if gain is None else make_gain(model, gain),
-        backend=backend,
-        original=before if old is None else old.original,
-    )
+    if gain is not None and in_adapters(model):
+        raise InvalidArgument(
+            f"gain with model={type(model).__name__}: its adapters would not save it; call use on "
+            'the model before get_peft_model, and name modules_to_save=["anyseq_gain"] there'
+        )
+    before = [(config, config._attn_implementation) for config in _configs(inner)]
+    old = _take_off(inner)
+    original = before if old is None else old.attachment.original
+    attachment = Attachment(inner, backend, original)
+    new = _On(attachment, None, [(module, Site(attachment)) for module in inner.modules()])
     try:
-        _put_on(model, new, [(module, Site(new)) for module in model.modules()])
-        _set_implementation(model)
-        probe(model, new)
+        new.gain = None if gain is None else make_gain(inner, gain)
+        _put_on(inner, new)
+        _set_implementation(inner)
+        probe(inner, attachment, pattern)
     except BaseException:
-        _take_off(model)
+        _take_off(inner)
         _reset(before)
         if old is not None:
-            _put_on(model, old, old_sites)
+            _put_on(inner, old)
         raise
     return model
 
 
-def load(model_class: Any, folder: Any, **arguments: Any) -> Any:
-    """`model_class.from_pretrained(folder, **arguments)`, of a model that was saved after `use`,
-    with what `use` had put on it."""
-    where = {name: arguments[name] for name in _WHERE if name in arguments}
-    put_on = described(folder, arguments.get("variant"), **where)
-    with expecting_the_gain():
-        loaded = model_class.from_pretrained(folder, **{"attn_implementation": None} | arguments)
-    model, *info = loaded if isinstance(loaded, tuple) else (loaded,)  # output_loading_info=True
-    del model.config.anyseq  # what is on the model says it from now on
-    use(model, **put_on)
-    return (model, *info) if info else model
-
-
 def restore(model: Model) -> Model:
     """Undo `use`: the model has the attention it was loaded with, and no gain."""
-    attachment, _ = _take_off(model)
-    if attachment is not None:
-        _reset(attachment.original)
+    was = _take_off(unwrapped(model))
+    if was is not None:
+        _reset(was.attachment.original)
     return model
 
 
-def _put_on(model: PreTrainedModel, attachment: Attachment, sites: Sites) -> None:
-    if attachment.gain is not None:
-        model.anyseq_gain = attachment.gain
-    model.__dict__[ATTACHMENT] = attachment
-    for module, site in sites:
+@dataclass
+class _On:
+    """What is put on a model, or was taken off it."""
+
+    attachment: Attachment
+    gain: torch.nn.Module | None
+    sites: Sites
+
+
+def _put_on(model: PreTrainedModel, on: _On) -> None:
+    if on.gain is not None:
+        setattr(model, GAIN, on.gain)
+    model.__dict__[ATTACHMENT] = on.attachment
+    for module, site in on.sites:
         module.__dict__[SITE] = site
     parts = [module for module in model.modules() if isinstance(module, PreTrainedModel)]
     for part in parts:
         part.__dict__[_SAVE] = Saving(model, part)
-    attachment.hooks = [
-        part.register_forward_pre_hook(_refuse_output_attentions, with_kwargs=True)
+    on.attachment.hooks = [
+        part.register_forward_pre_hook(partial(_before, on.attachment), with_kwargs=True)
         for part in parts
     ]
 
 
-def _take_off(model: PreTrainedModel) -> tuple[Attachment | None, Sites]:
-    """What `_put_on` put on, or (None, [])."""
+def _take_off(model: PreTrainedModel) -> _On | None:
+    """What `_put_on` put on; None if there is nothing."""
     attachment: Attachment | None = model.__dict__.pop(ATTACHMENT, None)
-    sites = [
-        (module, module.__dict__.pop(SITE)) for module in model.modules() if SITE in module.__dict__
-    ]
-    if attachment is not None:
-        for part in model.modules():
-            part.__dict__.pop(_SAVE, None)
-        for hook in attachment.hooks:
-            hook.remove()
-        if attachment.gain is not None:
-            del model.anyseq_gain
-    return attachment, sites
+    if attachment is None:
+        return None
+    was = _On(
+        attachment,
+        attachment.gain,
+        [(part, part.__dict__.pop(SITE)) for part in model.modules() if SITE in part.__dict__],
+    )
+    for part in model.modules():
+        part.__dict__.pop(_SAVE, None)
+    for hook in attachment.hooks:
+        hook.remove()
+    if was.gain is not None:
+        delattr(model, GAIN)
+    return was
 
 
 def _set_implementation(model: PreTrainedModel) -> None:
@@ -184,9 +192,11 @@ def _reset(implementations: list[tuple[PreTrainedConfig, Any]]) -> None:
         config._attn_implementation = implementation
 
 
-def _refuse_output_attentions(
-    module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
+def _before(
+    attachment: Attachment, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> None:
+    if attachment.record is not None:
+        attachment.ran.add(module)
     # Some models keep this from their attention layers, and would then return an empty tuple.
     if kwargs.get("output_attentions"):
         raise InvalidArgument(

@@ -8,18 +8,21 @@ from operator import add
 from typing import Any
 
 import torch
-from transformers import PreTrainedConfig
+from transformers import PreTrainedConfig, PreTrainedModel
 
 from anyseq.errors import InvalidArgument
-from anyseq.hf.gain import Gain
-from anyseq.hf.view import View, view
+from anyseq.hf.layers import Patterns
+from anyseq.hf.view import View, views
 from anyseq.ops import attention
 from anyseq.patterns import Pattern
+from anyseq.positions import Toeplitz
 
 NAME = "anyseq"
 """What transformers knows our attention by."""
 ATTACHMENT = "anyseq_attachment"
 """The attribute of a model that holds its `Attachment`."""
+GAIN = "anyseq_gain"
+"""The name of the module of a model that holds its gain."""
 SITE = "anyseq_site"
 """The attribute of an attention module that holds its `Site`."""
 
@@ -48,37 +51,46 @@ class Seen:
     out: torch.Tensor
 
 
-@dataclass
+@dataclass(eq=False)
 class Attachment:
     """What `use` put on one model.
 
+    patterns: of each self-attention layer, once the probe has found out how many there are.
     original: the attention implementations before. record: calls, collected while the probe runs.
+    ran: the parts of the model, PreTrainedModels themselves, that ran then.
     """
 
-    pattern: Pattern | None
-    gain: Gain | None
+    model: PreTrainedModel
     backend: str
     original: list[tuple[PreTrainedConfig, Any]]
+    patterns: Patterns = ()
     record: list[Seen] | None = None
+    ran: set[torch.nn.Module] = field(default_factory=set)
     hooks: list[Any] = field(default_factory=list)
 
+    @property
+    def gain(self) -> torch.nn.Module | None:
+        """Asked for anew at every call: adapters put another module in its place."""
+        return self.model._modules.get(GAIN)
 
-@dataclass
+
+@dataclass(eq=False)
 class Site:
     """What one attention module is told; cross-attention has neither pattern nor gain.
 
-    cross: None until the probe has found out.
+    cross, layer: None until the probe has found out; cross-attention has no layer number.
     """
 
     attachment: Attachment
     cross: bool | None = None
+    layer: int | None = None
 
     @property
     def pattern(self) -> Pattern | None:
-        return self.attachment.pattern if self.cross is False else None
+        return None if self.layer is None else self.attachment.patterns[self.layer]
 
     @property
-    def gain(self) -> Gain | None:
+    def gain(self) -> torch.nn.Module | None:
         return self.attachment.gain if self.cross is False else None
 
 
@@ -105,57 +117,78 @@ def attend(
     if site is None:
         raise InvalidArgument(
             f"{type(module).__name__}: its config says attn_implementation='anyseq', but "
-            "anyseq.hf.use did not meet it; load saved models with anyseq.hf.load, or call use on "
-            "this very model (two that share one config object share its attn_implementation)"
+            "anyseq.hf.use did not meet it; load saved models with anyseq.hf.from_pretrained, or "
+            "call use on this very model (two that share one config object share its "
+            "attn_implementation)"
         )
-    if attention_mask is None and site.cross is False:
+    causal = getattr(module, "is_causal", False) if is_causal is None else is_causal
+    if attention_mask is None and site.cross is False and causal and query.shape[2] > 1:
         raise InvalidArgument(
             f"attention_mask: none arrived at {type(module).__name__}; padding and causality "
             "would be lost. The model must make its mask with transformers.masking_utils"
         )
     _refuse_others(others)
-    seen = view(attention_mask, site.pattern, query.shape[2], key.shape[2])
-    if None not in (is_causal, seen.causal) and is_causal != seen.causal:
-        raise InvalidArgument(
-            f"is_causal={is_causal}: the model's mask says {seen.causal}; set config.is_causal"
-        )
-    bias = _bias(seen, position_bias, query)
-    if softcap is not None and bias is not None:
-        raise InvalidArgument(
-            f"softcap={softcap} together with a bias or a float attention_mask: which comes first "
-            "is not known; give a bool attention_mask"
-        )
-    arguments: dict[str, Any] = {
-        "pattern": seen.pattern,
-        "key_mask": None if seen.key_mask is None else seen.key_mask.to(query.device),
-        "bias": bias,
-        "gain": None if site.gain is None else site.gain.toeplitz(query),
+    seen = views(attention_mask, site.pattern, query.shape[2], key.shape[2])
+    for one in seen:
+        if None not in (is_causal, one.causal) and is_causal != one.causal:
+            raise InvalidArgument(
+                f"is_causal={is_causal}: the model's mask says {one.causal}; set config.is_causal"
+            )
+    table = None if site.gain is None else site.gain(query)
+    common: dict[str, Any] = {
+        "gain": None if table is None else Toeplitz(table),
         "softcap": softcap,
         "scale": scaling,
-        "is_causal": bool(seen.causal),
         "enable_gqa": True,
         "dropout_p": dropout,
-        "q_offset": seen.q_offset,
         "backend": site.attachment.backend,
     }
-    k, v = key[:, :, : seen.keys], value[:, :, : seen.keys]
-    if s_aux is None:
-        out = attention(query, k, v, **arguments)
+    outs = [_seen(one, query, key, value, position_bias, s_aux, common) for one in seen]
+    if len(seen) == 1 and seen[0].rows is None:
+        out = outs[0].transpose(1, 2).contiguous()
     else:
-        # exp(sink) joins the denominator: every weight is multiplied by Z / (Z + exp(sink)).
-        out, lse = attention(query, k, v, **arguments, return_lse=True)
-        out = out * torch.sigmoid(lse - s_aux[:, None].to(lse))[..., None].to(out)
-    out = out.transpose(1, 2).contiguous()
+        out = query.new_zeros(*query.shape[:3], value.shape[3]).transpose(1, 2).contiguous()
+        for one, part in zip(seen, outs, strict=True):
+            assert one.rows is not None
+            out[one.rows, one.queries] = part.transpose(1, 2)
     if site.attachment.record is not None:
         site.attachment.record.append(Seen(module, site, key.shape[2], out))
     return out, None
 
 
-def _bias(
-    seen: View, position_bias: torch.Tensor | None, query: torch.Tensor
-) -> torch.Tensor | None:
-    terms = [term for term in (seen.bias, position_bias) if term is not None]
-    return reduce(add, (term[..., : seen.keys].to(query) for term in terms)) if terms else None
+def _seen(
+    seen: View,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    position_bias: torch.Tensor | None,
+    s_aux: torch.Tensor | None,
+    common: dict[str, Any],
+) -> torch.Tensor:
+    """out (b, H, n, E) of the batch rows and queries of a view."""
+    terms = [seen.of(term).to(query) for term in (seen.bias, position_bias) if term is not None]
+    bias = reduce(add, terms) if terms else None
+    if common["softcap"] is not None and bias is not None:
+        raise InvalidArgument(
+            f"softcap={common['softcap']} together with a bias or a float attention_mask: which "
+            "comes first is not known; give a bool attention_mask"
+        )
+    on = query.device
+    arguments = common | {
+        "pattern": seen.pattern,
+        "key_mask": None if seen.key_mask is None else seen.key_mask.to(on),
+        "document_ids": None if seen.documents is None else seen.documents.to(on),
+        "bias": bias,
+        "is_causal": bool(seen.causal),
+        "q_offset": seen.q_offset,
+    }
+    q, k, v = seen.of(query, columns=False), seen.of_keys(key), seen.of_keys(value)
+    if s_aux is None:
+        out: torch.Tensor = attention(q, k, v, **arguments)
+        return out
+    # exp(sink) joins the denominator: every weight is multiplied by Z / (Z + exp(sink)).
+    out, lse = attention(q, k, v, **arguments, return_lse=True)
+    return out * torch.sigmoid(lse - s_aux[:, None].to(lse))[..., None].to(out)
 
 
 def _refuse_others(others: dict[str, object]) -> None:

@@ -17,9 +17,10 @@ class Gain(torch.nn.Module):
         super().__init__()
         self.coefficients = torch.nn.Parameter(coefficients)
 
-    def toeplitz(self, like: torch.Tensor) -> Toeplitz:
-        """The gain in the dtype and on the device of the queries."""
-        return Toeplitz(self.coefficients.to(like))
+    def forward(self, like: torch.Tensor) -> torch.Tensor:
+        """The table in the dtype and on the device of the queries. It is asked for by a call, so
+        that what wraps modules (adapters of peft, sharding) may answer instead."""
+        return self.coefficients.to(like)
 
 
 def make_gain(model: PreTrainedModel, gain: bool | int | torch.Tensor | Toeplitz) -> Gain:

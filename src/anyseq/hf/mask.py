@@ -14,6 +14,8 @@ from transformers.masking_utils import (
     and_masks,
     bidirectional_mask_function,
     causal_mask_function,
+    chunked_overlay,
+    packed_sequence_mask_function,
     prepare_padding_mask,
     sliding_window_bidirectional_overlay,
     sliding_window_overlay,
@@ -29,6 +31,8 @@ MaskFunction = Callable[..., Any]
 _AND = and_masks(causal_mask_function).__code__
 _LOOK_BACK = sliding_window_overlay(1).__code__
 _LOOK_AROUND = sliding_window_bidirectional_overlay(1).__code__
+_IN_CHUNKS = chunked_overlay(1, torch.zeros(1)).__code__
+_PACKED = packed_sequence_mask_function(torch.zeros(1, 1)).__code__
 
 _LOOKS = {torch.Tensor.dim, torch.Tensor.size} | {
     getattr(torch.Tensor, name).__get__
@@ -43,8 +47,11 @@ class AttentionMask(torch.Tensor):
     It is a tensor of four axes because models and `generate` hand such a mask on as it is. A model
     that computes with it would compute with nothing, so that is refused by name.
 
-    causal: key j <= query i. pattern: what else the model asks of i and j, or None. mask_mod: what
-    it asks by a function that is not a known one, and may look at the batch row; or None.
+    causal: key j <= query i. pattern: what else the model asks of i and j, or None.
+    documents: (B, M) int64, the document of each key's position (chunks, packed sequences): a token
+        sees those of its own only; or None.
+    mask_mod: what the model asks by a function that is not a known one, and may look at the batch
+        row; or None.
     key_mask: (B, M) bool, False for padding; None if there is none.
     extent: (B, 2) the position of the first real token and that after the last one; None if there
         is no padding.
@@ -53,6 +60,7 @@ class AttentionMask(torch.Tensor):
 
     causal: bool
     pattern: Pattern | None
+    documents: torch.Tensor | None
     mask_mod: MaskMod | None
     key_mask: torch.Tensor | None
     extent: torch.Tensor | None
@@ -81,9 +89,10 @@ class AttentionMask(torch.Tensor):
 
     def _text(self) -> str:
         padded = "" if self.key_mask is None else ", padded"
+        apart = "" if self.documents is None else ", documents"
         return (
             f"AttentionMask(causal={self.causal}, pattern={self.pattern}, "
-            f"mask_mod={self.mask_mod}{padded}, "
+            f"mask_mod={self.mask_mod}{apart}{padded}, "
             f"q_offset={self.q_offset}, kv_offset={self.kv_offset})"
         )
 
@@ -111,9 +120,24 @@ def build_mask(
     mask = torch.Tensor._make_subclass(
         AttentionMask, one.expand(batch_size, 1, q_length, kv_length)
     )
-    mask.causal, mask.pattern, mask.mask_mod = _read(mask_function, use_vmap)
     # A static cache counts in a tensor that it goes on changing: the number is taken now.
     mask.q_offset, mask.kv_offset = int(q_offset), int(kv_offset)
+    parts = [_pointwise(mask_function)] if use_vmap else list(_conjuncts(mask_function))
+    mask.causal = causal_mask_function in parts
+    position = torch.arange(mask.kv_offset, mask.kv_offset + kv_length, device=device)
+    patterns, documents, functions = [], [], []
+    for part in parts:
+        if part in (causal_mask_function, bidirectional_mask_function):
+            continue
+        if (window := _window(part, mask.causal)) is not None:
+            patterns.append(window)
+        elif (own := _documents(part, batch_size, position)) is not None:
+            documents.append(own)
+        else:
+            functions.append(part)
+    mask.pattern = reduce(and_, patterns) if patterns else None
+    mask.documents = reduce(_crossed, documents) if documents else None
+    mask.mask_mod = and_masks(*functions) if functions else None
     mask.extent = None if attention_mask is None else _extent(attention_mask)
     mask.key_mask = None
     padding = prepare_padding_mask(attention_mask, kv_length, kv_offset)
@@ -133,25 +157,6 @@ def _extent(attention_mask: torch.Tensor) -> torch.Tensor | None:
     return torch.stack([first, is_real.shape[1] - after], dim=1)
 
 
-def _read(
-    mask_function: MaskFunction, use_vmap: bool
-) -> tuple[bool, Pattern | None, MaskMod | None]:
-    """(causal, the rest as a pattern, the rest of the rest): functions that are known by name, and
-    those that are not."""
-    parts = [_pointwise(mask_function)] if use_vmap else list(_conjuncts(mask_function))
-    causal = causal_mask_function in parts
-    known = (causal_mask_function, bidirectional_mask_function)
-    rest = [part for part in parts if part not in known]
-    named = [(part, _named(part, causal)) for part in rest]
-    patterns = [pattern for _, pattern in named if pattern is not None]
-    functions = [part for part, pattern in named if pattern is None]
-    return (
-        causal,
-        reduce(and_, patterns) if patterns else None,
-        and_masks(*functions) if functions else None,
-    )
-
-
 def _conjuncts(mask_function: MaskFunction) -> Iterator[MaskFunction]:
     if getattr(mask_function, "__code__", None) is _AND:
         for part in getclosurevars(mask_function).nonlocals["mask_functions"]:
@@ -160,7 +165,7 @@ def _conjuncts(mask_function: MaskFunction) -> Iterator[MaskFunction]:
         yield mask_function
 
 
-def _named(part: MaskFunction, causal: bool) -> Pattern | None:
+def _window(part: MaskFunction, causal: bool) -> Pattern | None:
     code = getattr(part, "__code__", None)
     if code in (_LOOK_BACK, _LOOK_AROUND):
         size = getclosurevars(part).nonlocals["sliding_window"]
@@ -169,6 +174,29 @@ def _named(part: MaskFunction, causal: bool) -> Pattern | None:
         if radius >= 0 and (causal or code is _LOOK_AROUND):
             return Window(radius)
     return None
+
+
+def _documents(part: MaskFunction, rows: int, position: torch.Tensor) -> torch.Tensor | None:
+    """(B, M) the documents of positions (M,), if the function keeps documents apart: chunks counted
+    from the first real token of each row, or sequences packed one after the other."""
+    code = getattr(part, "__code__", None)
+    if code is _IN_CHUNKS:
+        said = getclosurevars(part).nonlocals
+        begin = torch.as_tensor(said["left_padding"], device=position.device)
+        size: int = said["chunk_size"]
+        return ((position - begin[:, None]) // size).expand(rows, -1)
+    if code is _PACKED:
+        numbers = getclosurevars(part).nonlocals["packed_sequence_mask"]
+        if numbers.shape[1] > int(position[-1]):
+            own: torch.Tensor = numbers.to(position.device)[:, position]
+            return own.expand(rows, -1)
+    return None
+
+
+def _crossed(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    """Documents that are alike in both ways of counting."""
+    other = other - other.min()
+    return one * (other.max() + 1) + other
 
 
 def _pointwise(mask_function: MaskFunction) -> MaskMod:

@@ -15,29 +15,61 @@ from transformers import PreTrainedModel
 
 from anyseq.errors import AnyseqError, UnsupportedModel
 from anyseq.hf.attend import SITE, Attachment, Seen
+from anyseq.hf.feed import Feed, feeds, tokens
+from anyseq.hf.layers import Patterns, by_layer
 from anyseq.patterns import Pattern
 
 _SHORT, _LONG = 16, 512  # tokens: as few as show what the pattern forbids
 
 
-def probe(model: PreTrainedModel, attachment: Attachment) -> None:
-    """Raise UnsupportedModel unless pattern, causality and padding take effect in `model`."""
-    if model.main_input_name != "input_ids":
-        raise UnsupportedModel(
-            f"{type(model).__name__} reads {model.main_input_name}; anyseq.hf.use can probe models "
-            "that read input_ids"
-        )
-    length = _length(model, attachment)
+def probe(model: PreTrainedModel, attachment: Attachment, pattern: Any) -> None:
+    """Give layers their patterns; raise UnsupportedModel unless these, causality and padding take
+    effect in `model`."""
     with _undisturbed(model):
-        _discover(model, attachment)
-        _check_reach(model, attachment, length)
-        _check_padding(model, attachment, length)
+        feed, record = _first_run(model, attachment)
+        plain = pattern is None and attachment.gain is None
+        _discover(model, attachment, record, plain=plain)
+        own = [seen.site for seen in record if not seen.site.cross]
+        for layer, site in enumerate(dict.fromkeys(own)):
+            site.layer = layer
+        attachment.patterns = by_layer(pattern, len(set(own)))
+        length = _length(model, attachment)
+        if feed.reads_tokens:
+            _check_reach(feed, attachment, length)
+            _check_padding(feed, attachment, length)
+        else:  # where a patch or a moment becomes a token is the model's own business
+            _watch(feed, attachment, *_two_lengths(model))
 
 
-def _discover(model: PreTrainedModel, attachment: Attachment) -> None:
+def _two_lengths(model: PreTrainedModel) -> tuple[torch.Tensor, torch.Tensor]:
+    """Tokens for an encoder and for a decoder, of different lengths."""
+    return tokens(model, 4)[None], tokens(model, 6)[None]
+
+
+def _first_run(model: PreTrainedModel, attachment: Attachment) -> tuple[Feed, list[Seen]]:
+    """What the model can be run on, and the calls it makes then."""
+    problem: UnsupportedModel | None = None
+    for feed in feeds(model):
+        try:
+            return feed, _watch(feed, attachment, *_two_lengths(model))
+        except UnsupportedModel as refusal:
+            if isinstance(refusal.__cause__, AnyseqError):
+                raise
+            problem = problem or refusal
+    raise problem or UnsupportedModel(
+        f"{type(model).__name__} reads {model.base_model.main_input_name}; anyseq.hf.use can probe "
+        "models that read input_ids, pixel_values, input_features or input_values"
+    )
+
+
+def _discover(
+    model: PreTrainedModel, attachment: Attachment, record: list[Seen], *, plain: bool
+) -> None:
     """Find the modules that call the attention function, and which of them are cross-attention:
-    those with another number of keys than of queries, as encoder and decoder lengths differ."""
-    record = _watch(model, attachment, _tokens(model, 4)[None], _tokens(model, 6)[None])
+    those with another number of keys than of queries, as encoder and decoder lengths differ.
+
+    plain: nothing is put on the model, so modules that do not call may stay as they are.
+    """
     called = {seen.module for seen in record}
     if not called:
         raise UnsupportedModel(_bypass(model, "no layer calls"))
@@ -45,29 +77,52 @@ def _discover(model: PreTrainedModel, attachment: Attachment) -> None:
         seen.site.cross = seen.keys != seen.out.shape[1]
     inside = {part for module in called for part in module.modules()}
     classes = {type(module) for module in called}
+    apart = _idle(model, attachment) | _pooling(model)
     for name, module in model.named_modules():
         if module not in called:
             module.__dict__.pop(SITE, None)
+        if module in apart:
+            continue
         # A class that calls may have modules that did not: cross-attention without an encoder.
         related = module in inside or type(module) in classes or called & set(module.modules())
-        if "attention" in type(module).__name__.lower() and not related:
+        if "attention" in type(module).__name__.lower() and not related and not plain:
             raise UnsupportedModel(_bypass(model, f"{name} does not call"))
 
 
-def _check_reach(model: PreTrainedModel, attachment: Attachment, length: int) -> None:
+def _idle(model: PreTrainedModel, attachment: Attachment) -> set[torch.nn.Module]:
+    """The modules of parts that did not run, such as the vision tower of a language model; these
+    parts get their own attention back."""
+    parts = [part for part in model.modules() if isinstance(part, PreTrainedModel)]
+    ran = [part for part in parts if part in attachment.ran]
+    shared = {id(part.config) for part in ran}
+    idle = [part for part in parts if part not in ran and id(part.config) not in shared]
+    original = {id(config): implementation for config, implementation in attachment.original}
+    for part in idle:
+        part.config._attn_implementation = original[id(part.config)]
+    return {module for part in idle for module in part.modules()}
+
+
+def _pooling(model: PreTrainedModel) -> set[torch.nn.Module]:
+    """The modules that pool tokens after the last layer: one query of their own looks at all."""
+    heads = [head for head in model.modules() if "pool" in type(head).__name__.lower()]
+    return {module for head in heads for module in head.modules()}
+
+
+def _check_reach(feed: Feed, attachment: Attachment, length: int) -> None:
     """One token changes, another one in each batch row: only who can see it may notice."""
+    model = feed.model
     places = torch.tensor(sorted({0, length // 4, length // 2, length - 1}))
     start = torch.arange(length) == places[:, None]
-    tokens = _tokens(model, length).expand(start.shape)
-    moved = torch.where(start.to(tokens.device), _tokens(model, length, 1), tokens)
-    plain = _watch(model, attachment, tokens, tokens)
+    usual = tokens(model, length).expand(start.shape)
+    moved = torch.where(start.to(usual.device), tokens(model, length, 1), usual)
+    plain = _watch(feed, attachment, usual, usual)
     if model.config.is_encoder_decoder:
         # Past the first cross-attention every token may notice a token of the encoder.
-        encoder = next(i for i, seen in enumerate(plain) if seen.site.cross)
-        record = _watch(model, attachment, moved, tokens)
-        _compare_reach(model, plain[:encoder], record[:encoder], start, attachment.pattern)
-    record = _watch(model, attachment, tokens, moved)
-    _compare_reach(model, plain, record, start, attachment.pattern)
+        encoder = next((i for i, seen in enumerate(plain) if seen.site.cross), len(plain))
+        record = _watch(feed, attachment, moved, usual)
+        _compare_reach(model, plain[:encoder], record[:encoder], start, attachment.patterns)
+    record = _watch(feed, attachment, usual, moved)
+    _compare_reach(model, plain, record, start, attachment.patterns)
 
 
 def _compare_reach(
@@ -75,15 +130,15 @@ def _compare_reach(
     plain: list[Seen],
     record: list[Seen],
     reached: torch.Tensor,
-    pattern: Pattern | None,
+    patterns: Patterns,
 ) -> None:
     """reached (B, N): the tokens that may differ; each layer adds those that look at them."""
     for one, other in zip(plain, record, strict=True):
         differs = _differs(one, other)
-        if not differs.any():
-            continue  # another stack, which the change does not touch
+        if not differs.any() or differs.shape != reached.shape:
+            continue  # another stack, which the change does not touch, or which has other tokens
         if not one.site.cross:
-            allowed = _allowed(one, pattern)
+            allowed = _allowed(one, None if one.site.layer is None else patterns[one.site.layer])
             reached = reached | (allowed & reached[:, None, :]).any(2)
         if (differs & ~reached).any():
             row, token = (differs & ~reached).nonzero()[0].tolist()
@@ -109,17 +164,19 @@ def _allowed(seen: Seen, pattern: Pattern | None) -> torch.Tensor:
     return allowed.tril() if causal else allowed
 
 
-def _check_padding(model: PreTrainedModel, attachment: Attachment, length: int) -> None:
+def _check_padding(feed: Feed, attachment: Attachment, length: int) -> None:
     """Tokens under padding change, on the left, where causality does not hide them too: no other
     token may notice."""
+    model = feed.model
     real = torch.arange(length, device=model.device) >= max(1, length // 4)
-    tokens = _tokens(model, length)[None]
-    moved = torch.where(real, tokens, _tokens(model, length, 1))
+    usual = tokens(model, length)[None]
+    moved = torch.where(real, usual, tokens(model, length, 1))
     mask = real.long()[None]
-    plain = _watch(model, attachment, tokens, tokens, mask)
-    record = _watch(model, attachment, moved, moved, mask)
+    plain = _watch(feed, attachment, usual, usual, mask)
+    record = _watch(feed, attachment, moved, moved, mask)
     for one, other in zip(plain, record, strict=True):
-        if (_differs(one, other) & real.cpu()).any():
+        differs = _differs(one, other)
+        if differs.shape[1] == length and (differs & real.cpu()).any():
             raise UnsupportedModel(
                 f"{type(model).__name__}: a token noticed a change of padding, in "
                 f"{type(one.module).__name__}; the padding mask does not reach its attention"
@@ -134,23 +191,14 @@ def _differs(one: Seen, other: Seen) -> torch.Tensor:
 
 
 def _watch(
-    model: PreTrainedModel,
+    feed: Feed,
     attachment: Attachment,
     read: torch.Tensor,
     written: torch.Tensor,
     mask: torch.Tensor | None = None,
 ) -> list[Seen]:
-    """The calls of one forward; `read` goes to the encoder of an encoder-decoder, `written`
-    to its decoder, or to the only stack that there is."""
-    config = model.config
-    inputs: dict[str, Any] = {"input_ids": written, "attention_mask": mask}
-    if config.is_encoder_decoder:
-        inputs = {"input_ids": read, "attention_mask": mask}
-        inputs |= {"decoder_input_ids": written, "decoder_attention_mask": mask}
-    elif getattr(config, "add_cross_attention", False):
-        inputs["encoder_hidden_states"] = model.get_input_embeddings()(_tokens(model, 5)).expand(
-            len(written), -1, -1
-        )
+    """The calls of one forward pass."""
+    model, inputs = feed.model, feed.inputs(read, written, mask)
     attachment.record = []
     try:
         model.base_model(**inputs)
@@ -173,31 +221,24 @@ def _watch(
         attachment.record = None
 
 
-def _tokens(model: PreTrainedModel, length: int, shift: int = 0) -> torch.Tensor:
-    """(length,) token numbers, none of them special; with another shift all are others."""
-    config = model.config.get_text_config()
-    names = ("pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id")
-    special = {getattr(config, name, None) for name in names}
-    usual = [token for token in range(min(config.vocab_size, 64)) if token not in special]
-    return torch.tensor(
-        [usual[(i + shift) % len(usual)] for i in range(length)], device=model.device
-    )
-
-
 def _length(model: PreTrainedModel, attachment: Attachment) -> int:
-    """How many tokens the probe takes: enough to see that the pattern forbids something."""
-    pattern = attachment.pattern
-    if pattern is not None and pattern.natural_length is not None:
-        return pattern.natural_length
-    limit = getattr(model.config.get_text_config(), "max_position_embeddings", _LONG)
+    """How many tokens the probe takes: enough to see that every pattern forbids something."""
+    patterns = [pattern for pattern in set(attachment.patterns) if pattern is not None]
+    fitting = {one.natural_length for one in patterns} - {None}
+    if fitting:
+        return max(length for length in fitting if length is not None)
+    limit = getattr(model.config.get_text_config(), "max_position_embeddings", None) or _LONG
     if attachment.gain is not None:
-        limit = min(limit, attachment.gain.coefficients.shape[1] // 2 + 1)
+        table: Any = attachment.gain.coefficients
+        limit = min(limit, table.shape[1] // 2 + 1)
     length = min(_SHORT, limit)
-    while pattern is not None and 2 * length < min(_LONG, limit):
-        if not pattern.mask(length).tril().equal(torch.ones(length, length).tril().bool()):
-            break
+    while 2 * length < min(_LONG, limit) and any(_hides_nothing(one, length) for one in patterns):
         length *= 2
     return length
+
+
+def _hides_nothing(pattern: Pattern, length: int) -> bool:
+    return bool(pattern.mask(length).tril().equal(torch.ones(length, length).tril().bool()))
 
 
 @contextmanager

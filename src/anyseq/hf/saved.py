@@ -4,7 +4,8 @@
 
     "attn_implementation": "anyseq"    transformers refuses to load this where nobody has registered
                                        it, and what we register refuses to run without `use`
-    "anyseq": {...}                    the pattern, whether there is a gain, the backend
+    "anyseq": {...}                    the pattern, or those of the layers, whether there is a gain,
+                                       the backend
 
 so a model never comes back with another attention than it was saved with, unless the caller asks
 for that by name (`attn_implementation=...`). The gain is among the weights.
@@ -21,15 +22,15 @@ from typing import Any
 
 import torch
 from safetensors import safe_open
-from transformers import AutoConfig, PreTrainedModel
+from transformers import PreTrainedConfig, PreTrainedModel
 from transformers.utils.hub import cached_file
 
 from anyseq.errors import FileProblem, InvalidArgument
-from anyseq.hf.attend import ATTACHMENT, NAME, Attachment
-from anyseq.patterns import pattern_from_dict
+from anyseq.hf.attend import ATTACHMENT, GAIN, NAME, Attachment
+from anyseq.patterns import Pattern, pattern_from_dict
 
-GAIN = "anyseq_gain.coefficients"
-_VERSION = 1
+_COEFFICIENTS = f"{GAIN}.coefficients"
+_VERSION = 2  # 1 had one pattern for all layers
 _WRITTEN = ("anyseq", "attn_implementation")
 _NONE = object()
 
@@ -72,27 +73,30 @@ def _facts(attachment: Attachment) -> dict[str, Any]:
         "gain": attachment.gain is not None,
         "backend": attachment.backend,
     }
-    if attachment.pattern is not None:
-        try:
-            facts["pattern"] = attachment.pattern.to_dict()
-        except InvalidArgument as problem:
-            facts["lost"] = str(problem)
+    try:
+        each = [None if one is None else one.to_dict() for one in attachment.patterns]
+    except InvalidArgument as problem:
+        facts["lost"] = str(problem)
+    else:
+        facts["pattern"] = each[0] if all(one == each[0] for one in each) else each
     return facts
 
 
-def described(folder: Any, variant: str | None, **where: Any) -> dict[str, Any]:
-    """What `use` had put on the model that is saved there, as arguments for it."""
-    config = AutoConfig.from_pretrained(folder, **where)
+def described(
+    config: PreTrainedConfig, folder: Any, variant: str | None, **where: Any
+) -> dict[str, Any]:
+    """What `use` had put on the model that is saved there, with this config, as arguments for
+    it."""
     facts = getattr(config, "anyseq", None)
     if not isinstance(facts, dict) or config._attn_implementation != NAME:
         raise FileProblem(
             f"folder={str(folder)!r}: its config.json does not name attention by anyseq; expected "
             "a model that was saved after anyseq.hf.use"
         )
-    if facts.get("version") != _VERSION:
+    if facts.get("version") not in range(1, _VERSION + 1):
         raise FileProblem(
             f"folder={str(folder)!r}: 'anyseq' in its config.json has version "
-            f"{facts.get('version')!r}; this anyseq reads version {_VERSION}"
+            f"{facts.get('version')!r}; this anyseq reads versions 1 to {_VERSION}"
         )
     if "lost" in facts:
         raise FileProblem(
@@ -101,10 +105,16 @@ def described(folder: Any, variant: str | None, **where: Any) -> dict[str, Any]:
         )
     pattern = facts.get("pattern")
     return {
-        "pattern": None if pattern is None else pattern_from_dict(pattern),
+        "pattern": (
+            tuple(_read(one) for one in pattern) if isinstance(pattern, list) else _read(pattern)
+        ),
         "gain": _gain(folder, variant, **where) if facts.get("gain") else None,
         "backend": facts.get("backend", "auto"),
     }
+
+
+def _read(pattern: Any) -> Pattern | None:
+    return None if pattern is None else pattern_from_dict(pattern)
 
 
 @contextmanager
@@ -112,7 +122,7 @@ def expecting_the_gain() -> Iterator[None]:
     """Inside, transformers does not report the gain as a tensor that it has no place for: it is put
     in its place afterwards."""
     before = PreTrainedModel._keys_to_ignore_on_load_unexpected
-    PreTrainedModel._keys_to_ignore_on_load_unexpected = [*(before or ()), re.escape(GAIN)]
+    PreTrainedModel._keys_to_ignore_on_load_unexpected = [*(before or ()), re.escape(_COEFFICIENTS)]
     try:
         yield
     finally:
@@ -125,11 +135,11 @@ def _gain(folder: Any, variant: str | None, **where: Any) -> torch.Tensor:
     name, listed = f"model{kind}.safetensors", f"model.safetensors.index{kind}.json"
     index = cached_file(folder, listed, _raise_exceptions_for_missing_entries=False, **where)
     if index is not None:
-        name = json.loads(Path(index).read_text())["weight_map"].get(GAIN, name)
+        name = json.loads(Path(index).read_text())["weight_map"].get(_COEFFICIENTS, name)
     file = cached_file(folder, name, _raise_exceptions_for_missing_entries=False, **where)
     if file is not None:
         with safe_open(file, framework="pt") as tensors:
-            if GAIN in tensors.keys():  # noqa: SIM118  # it is no mapping
-                found: torch.Tensor = tensors.get_tensor(GAIN)
+            if _COEFFICIENTS in tensors.keys():  # noqa: SIM118  # it is no mapping
+                found: torch.Tensor = tensors.get_tensor(_COEFFICIENTS)
                 return found
-    raise FileProblem(f"folder={str(folder)!r}: expected the tensor {GAIN!r} in {name!r}")
+    raise FileProblem(f"folder={str(folder)!r}: expected the tensor {_COEFFICIENTS!r} in {name!r}")

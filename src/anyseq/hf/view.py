@@ -1,10 +1,15 @@
-"""What the queries of one call may see: the model's mask and the pattern, together."""
+"""What the queries of one call may see: the model's mask and the pattern, together.
+
+A pattern speaks of places in a sequence, and the sequences of a padded batch begin in different
+places. Unless a pattern looks at i - j only, batch rows that begin and end alike are attended to
+together, without their padding: each as it would be alone, at the cost of the pattern.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
-from operator import or_
+from operator import and_
 
 import torch
 
@@ -16,32 +21,53 @@ from anyseq.patterns import MaskMod, Pattern, PatternLike, resolve
 
 @dataclass(frozen=True)
 class View:
-    """Arguments of `anyseq.attention`, for the first `keys` keys; causal=None: it is not known."""
+    """Arguments of `anyseq.attention` for some batch rows, queries and keys of a call.
 
-    keys: int
+    rows: the batch rows, or None for all. causal=None: it is not known.
+    """
+
+    queries: slice
+    keys: slice
+    rows: torch.Tensor | None = None
     pattern: PatternLike = None
     key_mask: torch.Tensor | None = None
+    documents: torch.Tensor | None = None
     bias: torch.Tensor | None = None
     causal: bool | None = None
     q_offset: int = 0
 
+    def of(self, term: torch.Tensor, *, columns: bool = True) -> torch.Tensor:
+        """The part of (B or 1, H, N, M) that is seen here; without columns, of (B, H, N, ...)."""
+        if self.rows is not None and len(term) > 1:
+            term = term[self.rows.to(term.device)]
+        term = term[:, :, self.queries]
+        return term[..., self.keys] if columns else term
 
-def view(
+    def of_keys(self, side: torch.Tensor) -> torch.Tensor:
+        """The part of keys or values (B, H, M, D) that is seen here."""
+        chosen = side if self.rows is None else side[self.rows.to(side.device)]
+        return chosen[:, :, self.keys]
+
+
+def views(
     mask: torch.Tensor | None,
     pattern: Pattern | None,
     rows: int,
     columns: int,
-) -> View:
-    """`pattern` acts on positions, which a mask of our own knows and a 4D mask of the caller does
-    not, unless there are as many queries as keys."""
+) -> list[View]:
+    """One for all batch rows, or one for each group of them; queries in none are padding.
+
+    `pattern` acts on positions, which a mask of our own knows and a 4D mask of the caller does not,
+    unless there are as many queries as keys.
+    """
     if isinstance(mask, AttentionMask):
         return _own(mask, pattern, rows, columns)
     if mask is None:
-        return View(columns, pattern)
-    return _given(mask, pattern, rows, columns)
+        return [View(slice(rows), slice(columns), pattern=pattern)]
+    return [_given(mask, pattern, rows, columns)]
 
 
-def _own(mask: AttentionMask, pattern: Pattern | None, rows: int, columns: int) -> View:
+def _own(mask: AttentionMask, pattern: Pattern | None, rows: int, columns: int) -> list[View]:
     if tuple(mask.shape[2:]) != (rows, columns):
         raise InvalidArgument(
             f"attention_mask for {tuple(mask.shape[2:])} queries and keys, but attention got "
@@ -52,24 +78,60 @@ def _own(mask: AttentionMask, pattern: Pattern | None, rows: int, columns: int) 
             f"pattern {pattern}: its rows change as the sequence grows, so keys and values in a "
             "cache would be out of date; call the model or generate with use_cache=False"
         )
-    first = mask.q_offset - mask.kv_offset
+    last = mask.q_offset + rows
     # Slots of a static cache that are still empty lie after the last query.
-    keys = min(columns, first + rows) if mask.causal else columns
-    span = mask.kv_offset + max(keys, first + rows)
-    others = mask.mask_mod
-    if pattern is not None and mask.extent is not None and not _same_anywhere(pattern, mask.extent):
-        aligned = _from_first_token(pattern, mask.extent, span)
-        pattern, others = None, aligned if others is None else _both(aligned, others)
-    both = pattern if mask.pattern is None else mask.pattern
-    if pattern is not None and mask.pattern is not None:
-        both = pattern & mask.pattern
+    end = min(mask.kv_offset + columns, last) if mask.causal else mask.kv_offset + columns
+    if pattern is None or mask.extent is None or _same_anywhere(pattern, mask.extent):
+        return [_part(mask, pattern, None, (0, max(end, last)), end)]
+    kinds, kind = mask.extent.unique(dim=0, return_inverse=True)
+    parts = [
+        _part(mask, pattern, (kind == k).nonzero()[:, 0], (first, after), end)
+        for k, (first, after) in enumerate(kinds.tolist())
+    ]
+    return [part for part in parts if part.queries.start < part.queries.stop]
+
+
+def _part(
+    mask: AttentionMask,
+    pattern: Pattern | None,
+    rows: torch.Tensor | None,
+    extent: tuple[int, int],
+    end: int,
+) -> View:
+    """Batch rows whose sequences lie in the positions of `extent`, and keys up to position `end`.
+
+    `pattern` is that of the tokens there, counted from the first of them; one that fits a single
+    length must fit that of the batch. What the model asks itself is of its own positions.
+    """
+    first, after = extent
+    key, query = max(first, mask.kv_offset), max(first, mask.q_offset)
+    stop, last = min(after, end), min(after, mask.q_offset + mask.shape[2])
+    keys = slice(key - mask.kv_offset, stop - mask.kv_offset)
+    chosen = slice(None) if rows is None else rows
+    patterns = [] if mask.pattern is None else [mask.pattern]  # it looks at i - j only
+    functions: list[MaskMod] = []
+    if pattern is not None:
+        span = max(end, mask.q_offset + mask.shape[2])
+        length = after - first if pattern.natural_length is None else span
+        if key == first and max(stop, last) - key == length:
+            patterns.append(pattern)
+        else:  # a cache that keeps only the last keys, or a mask of another length
+            functions.append(_shifted(pattern.at(length), key - first))
+    if mask.mask_mod is not None:
+        functions.append(_shifted(mask.mask_mod, key, rows))
+    both: PatternLike = reduce(and_, patterns) if patterns else None
+    if functions:
+        named = [] if both is None else [both.at(max(stop, last) - key)]
+        both = reduce(_both, [*functions, *named])
     return View(
-        keys,
-        _from_position(both, others, mask.kv_offset, span),
-        None if mask.key_mask is None else mask.key_mask[:, :keys],
-        None,
-        mask.causal,
-        first,
+        queries=slice(query - mask.q_offset, last - mask.q_offset),
+        keys=keys,
+        rows=rows,
+        pattern=both,
+        key_mask=None if mask.key_mask is None else mask.key_mask[chosen, keys],
+        documents=None if mask.documents is None else mask.documents[chosen, keys],
+        causal=mask.causal,
+        q_offset=query - key,
     )
 
 
@@ -89,50 +151,26 @@ def _same_anywhere(pattern: Pattern, extent: torch.Tensor) -> bool:
     return True
 
 
-def _from_first_token(pattern: Pattern, extent: torch.Tensor, span: int) -> MaskMod:
-    """The pattern of each batch row, for as many tokens as are real there, counted from the first
-    of these. What it says of padding does not matter: no key there is seen. A pattern that fits one
-    length only must fit that of the batch."""
-    kinds, kind = extent.unique(dim=0, return_inverse=True)
-    spans = [(first, after - first) for first, after in kinds.tolist()]
-    fixed = pattern.natural_length is not None
-    mods = [pattern.at(span if fixed else length) for _, length in spans]
-
-    def mask_mod(
-        b: torch.Tensor, h: torch.Tensor, i: torch.Tensor, j: torch.Tensor
-    ) -> torch.Tensor:
-        own, allowed = kind.to(i.device)[b], []
-        for k, (mod, (first, length)) in enumerate(zip(mods, spans, strict=True)):
-            row, column = ((place - first).clamp(0, length - 1) for place in (i, j))
-            allowed.append((own == k) & mod(b, h, row, column))
-        found: torch.Tensor = reduce(or_, allowed)
-        return found
-
-    return mask_mod
-
-
 def _can_grow(pattern: Pattern, causal: bool) -> bool:
     """Rows keep their edges as n grows, so that what was cached for old tokens stays true. Under
     causality a row has no edges to tokens still to come."""
     return pattern.prefix_stable or (causal and keeps_its_past(pattern))
 
 
-def _from_position(
-    pattern: Pattern | None, mask_mod: MaskMod | None, start: int, span: int
-) -> PatternLike:
-    """The pattern over `span` positions and the function, seen from position `start`: a cache that
-    keeps only the last keys begins there."""
-    if mask_mod is None and (pattern is None or start == 0):
-        return pattern
-    both = mask_mod if pattern is None else pattern.at(span)
-    if mask_mod is not None and pattern is not None:
-        both = _both(mask_mod, pattern.at(span))
-    assert both is not None
-    return lambda b, h, i, j: both(b, h, i + start, j + start)
+def _shifted(mask_mod: MaskMod, start: int, rows: torch.Tensor | None = None) -> MaskMod:
+    """The function seen from position `start`, and from some batch rows."""
+
+    def moved(b: torch.Tensor, h: torch.Tensor, i: torch.Tensor, j: torch.Tensor) -> torch.Tensor:
+        return mask_mod(b if rows is None else rows.to(b.device)[b], h, i + start, j + start)
+
+    return moved
 
 
 def _given(mask: torch.Tensor, pattern: Pattern | None, rows: int, columns: int) -> View:
-    """A mask (B, 1 or H, N, M) that the caller made: True = may attend, or added to the scores."""
+    """A mask (B, 1 or H, N or 1, M) that the caller made, or the model itself: True = may attend,
+    or added to the scores."""
+    if mask.ndim == 4 and mask.shape[2] == 1:  # padding only
+        mask = mask.expand(-1, -1, rows, -1)
     if mask.ndim != 4 or tuple(mask.shape[2:]) != (rows, columns):
         raise InvalidArgument(
             f"attention_mask of shape {tuple(mask.shape)}: expected (B, tokens) or "
@@ -143,10 +181,13 @@ def _given(mask: torch.Tensor, pattern: Pattern | None, rows: int, columns: int)
             f"attention_mask of shape {tuple(mask.shape)} with a pattern and a cache: which "
             "positions it speaks of is not known; give the (B, tokens) mask, or use_cache=False"
         )
+    whole = View(slice(rows), slice(columns))
     if mask.dtype != torch.bool:
-        return View(columns, pattern, bias=mask)
+        return replace(whole, pattern=pattern, bias=mask)
     allowed = resolve(mask, columns)
-    return View(columns, allowed if pattern is None else _both(allowed, pattern.at(columns)))
+    return replace(
+        whole, pattern=allowed if pattern is None else _both(allowed, pattern.at(columns))
+    )
 
 
 def _both(one: MaskMod, other: MaskMod) -> MaskMod:
