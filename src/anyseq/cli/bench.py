@@ -75,7 +75,7 @@ def bench(
         training: a step of every experiment at small, beside torch's own parts
         (pip install "anyseq[experiments]"). Some minutes.
         hf: a training step of Hugging Face models (pip install "anyseq[hf]") as they are, beside
-        transformers' own attention, in time and memory. A quarter of an hour.
+        transformers' own attention, in time and memory. Half an hour.
     json
         Print JSON.
     into
