@@ -48,3 +48,14 @@ def test_nothing_global_is_set() -> None:
         "print(a == b)"
     )
     assert run(code).strip() == "True"
+
+
+def test_a_missing_extra_names_the_command() -> None:
+    code = (
+        "import importlib.util as util; found = util.find_spec; "
+        "util.find_spec = lambda name, *a: None if name == 'matplotlib' else found(name, *a)\n"
+        "import anyseq as aq\n"
+        "try: aq.show\n"
+        "except aq.errors.MissingExtra as problem: print(problem)"
+    )
+    assert 'pip install "anyseq[plots]"' in run(code)

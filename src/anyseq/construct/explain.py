@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
-from einops import rearrange
 
 from anyseq.construct.error import SUP, norm_name
 from anyseq.construct.stages import Stage
@@ -163,7 +162,7 @@ def attention_weights(model: Stack, layer: int, z: torch.Tensor) -> dict[int, to
     count, scale = z.shape[1], mixer.scale or 1.0
 
     def split(side: torch.Tensor) -> torch.Tensor:
-        return rearrange(side, "b n (h m) -> b h n m", h=mixer.heads)
+        return side.unflatten(2, (mixer.heads, -1)).transpose(1, 2)
 
     q = mixer.position.turn(split(mixer.q_proj(z)), 0)
     k = mixer.position.turn(split(mixer.k_proj(z)), 0)

@@ -6,9 +6,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from filelock import FileLock, Timeout
+from anyseq.errors import FileProblem, MissingExtra
 
-from anyseq.errors import FileProblem
+try:
+    from filelock import FileLock, Timeout
+except ImportError as problem:
+    raise MissingExtra('experiments need filelock: pip install "anyseq[experiments]"') from problem
 
 
 @contextmanager

@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import abstractmethod
 
 import torch
-from einops import rearrange
 from torch import nn
 from torch.nn.functional import linear
 
@@ -33,9 +32,9 @@ class CrossAttention(nn.Module):
 
     def forward(self, x: torch.Tensor, *, read: torch.Tensor) -> torch.Tensor:
         """x: (batch, n, dim), read: (batch, m, dim) -> (batch, n, dim)."""
-        q = rearrange(self.q_proj(x), "b n (h d) -> b h n d", h=self.heads)
-        k, v = rearrange(self.kv_proj(read), "b m (two h d) -> two b h m d", two=2, h=self.heads)
-        out: torch.Tensor = self.o_proj(rearrange(attention(q, k, v), "b h n d -> b n (h d)"))
+        q = self.q_proj(x).unflatten(2, (self.heads, -1)).transpose(1, 2)
+        k, v = self.kv_proj(read).unflatten(2, (2, self.heads, -1)).permute(2, 0, 3, 1, 4)
+        out: torch.Tensor = self.o_proj(attention(q, k, v).transpose(1, 2).flatten(2))
         return out
 
 

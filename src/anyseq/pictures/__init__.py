@@ -1,5 +1,12 @@
 """Pictures: matplotlib figures of things. The lower floors know nothing of plotting."""
 
+from importlib.util import find_spec
+
+from anyseq.errors import MissingExtra
+
+if find_spec("matplotlib") is None:
+    raise MissingExtra('pictures need matplotlib: pip install "anyseq[plots]"')
+
 from anyseq.pictures.show import show
 from anyseq.pictures.style import save
 
