@@ -10,7 +10,6 @@ from __future__ import annotations
 from math import inf
 
 import torch
-from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from anyseq.ops import reference
 from anyseq.ops.call import Call
@@ -38,6 +37,9 @@ def fits(call: Call) -> bool:
         return False
     if call.pattern is None or call.mask is not None or call.mask_mod is not None:
         return False
+    # imported here, since it takes half a second; whoever exports has it already
+    from torch.fx.experimental.symbolic_shapes import statically_known_true
+
     aligned = call.q_offset == 0 and statically_known_true(call.q.shape[2] == call.k.shape[2])
     return aligned and sum(_reach(call)) < inf
 
