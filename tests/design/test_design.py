@@ -56,7 +56,7 @@ def test_dictionary_round_trip_through_json(design: Design) -> None:
         ({"tokens": 2.0}, "tokens=2.0"),
         ({"patterns": ()}, "patterns=()"),
         ({"patterns": (3,)}, "pattern=3: expected a Pattern, its text, a mask_mod"),
-        ({"patterns": "causal"}, "pattern='causal': expected a Pattern"),
+        ({"patterns": "windw"}, "windw is unknown; there are"),
         ({"position": "absolute"}, "position='absolute'"),
         ({"prob_map": "max"}, "prob_map='max'"),
         ({"bos": 1}, "bos=1"),

@@ -1,5 +1,7 @@
 """Weights of Hugging Face models in a Transformer: equal outputs, and trainable after that."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -29,7 +31,7 @@ SCALINGS = {
     "linear": {"rope_theta": 1e4, "factor": 4.0},
 }
 ALTERNATING = ["sliding_attention", "full_attention", "sliding_attention"]
-LOCAL = {"local_attention": 8, "global_attn_every_n_layers": 2, "pad_token_id": 0}
+LOCAL: dict[str, Any] = {"local_attention": 8, "global_attn_every_n_layers": 2, "pad_token_id": 0}
 
 
 def llama(**options: Any) -> Any:
@@ -37,7 +39,7 @@ def llama(**options: Any) -> Any:
     return transformers.LlamaForCausalLM(config)
 
 
-MODELS = {
+MODELS: dict[str, Callable[[], Any]] = {
     "gpt2": lambda: transformers.GPT2LMHeadModel(
         transformers.GPT2Config(vocab_size=61, n_embd=32, n_layer=3, n_head=4, n_positions=64)
     ),
@@ -46,8 +48,8 @@ MODELS = {
     "llama": llama,
     "llama-tied": lambda: llama(tie_word_embeddings=True, attention_bias=True, mlp_bias=True),
     **{
-        kind: lambda kind=kind: llama(rope_parameters={"rope_type": kind} | SCALINGS[kind])
-        for kind in SCALINGS
+        kind: partial(llama, rope_parameters={"rope_type": kind} | scaling)
+        for kind, scaling in SCALINGS.items()
     },
     "mistral": lambda: transformers.MistralForCausalLM(
         transformers.MistralConfig(**SIZES, num_key_value_heads=2, sliding_window=5)

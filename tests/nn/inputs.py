@@ -1,7 +1,11 @@
 """Random numbers for the tests of modules."""
 
+from typing import TypeVar
+
 import torch
 from torch import nn
+
+Module = TypeVar("Module", bound=nn.Module)
 
 
 def random(*shape: int, seed: int = 0) -> torch.Tensor:
@@ -9,7 +13,7 @@ def random(*shape: int, seed: int = 0) -> torch.Tensor:
     return torch.randn(*shape, generator=rng, dtype=torch.float64)
 
 
-def shaken(module: nn.Module, seed: int = 0) -> nn.Module:
+def shaken(module: Module, seed: int = 0) -> Module:
     """The module with random weights throughout: nothing stays at 0 or 1, where it would hide."""
     rng = torch.Generator().manual_seed(seed)
     with torch.no_grad():

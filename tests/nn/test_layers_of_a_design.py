@@ -179,7 +179,7 @@ def test_the_embedding_is_the_head_of_ids() -> None:
     plain = model(aq.Design(4), 2, vocab=7)
     headed = model(aq.Design(4, head=True, domain="ids", readout="last"), 2, vocab=7)
     assert torch.equal(headed(ids), plain(ids))
-    assert not list(headed.head.parameters())
+    assert not list(headed.get_submodule("head").parameters())
 
 
 class Fourier(Mixer):

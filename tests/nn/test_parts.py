@@ -26,8 +26,8 @@ LLAMA: dict[str, Any] = {
 
 def model(design: aq.Design | None = None, **options: Any) -> aq.nn.Transformer:
     design = aq.Design(8, position=aq.Rotary()) if design is None else design
-    options = {"dtype": torch.float64, "heads": 2} | options
-    return shaken(aq.nn.Transformer(design, 8, 2, **options))
+    usual: dict[str, Any] = {"dtype": torch.float64, "heads": 2}
+    return shaken(aq.nn.Transformer(design, 8, 2, **usual | options))
 
 
 def close(found: torch.Tensor, wanted: torch.Tensor) -> None:
@@ -53,7 +53,7 @@ def test_activations(activation: str, formula: Any, bias: bool) -> None:
     x, state = random(2, 3, 4), layer.state_dict()
     zero = torch.zeros(1, dtype=torch.float64)
 
-    def project(name: str, to: torch.Tensor) -> torch.Tensor:
+    def project(name: str, to: torch.Tensor) -> Any:
         if f"{name}.weight" not in state:
             return zero
         return to @ state[f"{name}.weight"].T + state.get(f"{name}.bias", zero)
@@ -80,7 +80,7 @@ def test_attention_with_all_its_parts_is_the_formula() -> None:
     shaken(layer)
     x, state = random(2, 5, 6), layer.state_dict()
 
-    def project(name: str, to: torch.Tensor) -> torch.Tensor:
+    def project(name: str, to: torch.Tensor) -> Any:
         out = to @ state[f"{name}_proj.weight"].T
         return out + state[f"{name}_proj.bias"] if f"{name}_proj.bias" in state else out
 
@@ -111,7 +111,7 @@ def test_norms_of_blocks(norm: Any, norms: Any) -> None:
     shaken(block)
     state = block.state_dict()
 
-    def normed(name: str, x: torch.Tensor) -> torch.Tensor:
+    def normed(name: str, x: torch.Tensor) -> Any:
         if kind.kind == "rmsnorm":
             mean = x.square().mean(-1, keepdim=True) + torch.finfo(x.dtype).eps
             return x * mean.rsqrt() * state[f"{name}.weight"]
@@ -176,8 +176,8 @@ def test_lora_adapters_learn() -> None:
         adapted(ids).square().sum().backward()
         with torch.no_grad():
             for parameter in adapted.parameters():
-                if parameter.requires_grad:
-                    parameter -= 1e-3 * parameter.grad.sign()  # type: ignore[operator]
+                if parameter.grad is not None:
+                    parameter.sub_(1e-3 * parameter.grad.sign())
     learned = {name: one for name, one in adapted.named_parameters() if one.requires_grad}
     assert len(learned) == 2 * 2 * len(names)
     for name, parameter in learned.items():
@@ -192,8 +192,8 @@ def test_lora_adapters_learn() -> None:
 def test_pruned_and_quantized_modules_are_used() -> None:
     net, ids = model(vocab=7, dtype=torch.float32), torch.tensor([[1, 2, 3, 4]])
     before, pruned = net(ids), copy.deepcopy(net)
-    prune.l1_unstructured(pruned.blocks[0].feedforward.up_proj, "weight", 0.5)
-    prune.l1_unstructured(pruned.blocks[0].mixer.v_proj, "weight", 0.5)
+    for name in ("feedforward.up_proj", "mixer.v_proj"):
+        prune.l1_unstructured(pruned.get_submodule(f"blocks.0.{name}"), "weight", 0.5)
     assert not torch.equal(pruned(ids), before)
     quantized = torch.ao.quantization.quantize_dynamic(net.eval(), {torch.nn.Linear})
     found = quantized(ids)

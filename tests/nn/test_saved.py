@@ -16,8 +16,8 @@ IDS = torch.tensor([[1, 2, 3, 4, 5]])
 
 
 def model(design: aq.Design, **options: Any) -> aq.nn.Transformer:
-    options = {"dtype": torch.float64, "vocab": 7, "heads": 2} | options
-    return shaken(aq.nn.Transformer(design, 8, 2, **options))
+    usual: dict[str, Any] = {"dtype": torch.float64, "vocab": 7, "heads": 2}
+    return shaken(aq.nn.Transformer(design, 8, 2, **usual | options))
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 import json
 import math
 from importlib import import_module
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
@@ -259,8 +259,8 @@ def test_ntk_keeps_the_fastest_plane_and_slows_the_slowest_down() -> None:
         (lambda: YaRN(2.0, beta_fast=1.0, beta_slow=2.0), "expected slow <= fast"),
         (lambda: Llama3(2.0, low_frequency=4.0), "expected low < high"),
         (lambda: aq.Rotary(share=1.5), r"share=1\.5: expected a number in \(0, 1\]"),
-        (lambda: aq.Rotary(scaling=4.0), r"scaling=4\.0: expected a scaling such as"),
-        (lambda: aq.Rotary(scaling={"kind": "Dynamic"}), "scaling kind='Dynamic'"),
+        (lambda: aq.Rotary(scaling=cast("Any", 4.0)), r"scaling=4\.0: expected a scaling such as"),
+        (lambda: aq.Rotary(scaling=cast("Any", {"kind": "Dynamic"})), "scaling kind='Dynamic'"),
     ],
 )
 def test_wrong_scalings_are_named(wrong: Any, message: str) -> None:

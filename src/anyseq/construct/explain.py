@@ -162,7 +162,8 @@ def attention_weights(model: Stack, layer: int, z: torch.Tensor) -> dict[int, to
     count, scale = z.shape[1], mixer.scale or 1.0
 
     def split(side: torch.Tensor) -> torch.Tensor:
-        return side.unflatten(2, (mixer.heads, -1)).transpose(1, 2)
+        heads: torch.Tensor = side.unflatten(2, (mixer.heads, -1))
+        return heads.transpose(1, 2)
 
     q = mixer.position.turn(split(mixer.q_proj(z)), 0)
     k = mixer.position.turn(split(mixer.k_proj(z)), 0)

@@ -34,7 +34,8 @@ def as_function(
     if is_hugging_face(model):
         return _embedded(copy, features or 1, tokens or USUAL_TOKENS)
     if isinstance(copy, Transformer):
-        copy.embedding = None
+        if copy.embedding is not None:
+            copy.embedding = copy.head = None  # the head reads the embedding
         return Function(name, copy, copy, features or copy.dim, tokens or copy.design.tokens)
     return fitted(name, copy, features, tokens)
 

@@ -63,6 +63,11 @@ class Rotary(Position):
         rest = [x[..., turned:]] if turned < x.shape[-1] else []
         return torch.cat([a * cos - b * sin, a * sin + b * cos, *rest], dim=-1)
 
+    def __repr__(self) -> str:
+        """Without the share and scaling that most models have."""
+        names = [name for name in self.to_dict() if name != "kind"]
+        return f"Rotary({', '.join(f'{name}={getattr(self, name)!r}' for name in names)})"
+
     def to_dict(self) -> dict[str, Any]:
         """As always; what came later than the base is left out where it is as usual."""
         plain = super().to_dict()
