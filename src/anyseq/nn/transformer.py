@@ -346,7 +346,8 @@ class Transformer(nn.Module):
         elif self.final_norm is not None:
             x = self.final_norm(x)
         if isinstance(self.head, LanguageHead):
-            return self.head(x, self.embedding)
+            logits: torch.Tensor = self.head(x, self.embedding)
+            return logits
         return x if self.head is None else self.head(x)
 
     def _features(self, x: torch.Tensor) -> torch.Tensor:
