@@ -7,7 +7,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test soak matrix sanitize zoo hf-types lint types layers bench clean
+.PHONY: demo test soak matrix package sanitize zoo hf-types lint types layers bench clean
 
 demo: .venv/core
 	$(BIN)/anyseq demo
@@ -25,6 +25,10 @@ soak: .venv/full
 # Other versions of torch and transformers, each in an environment of its own: gigabytes, an hour.
 matrix: .venv/full
 	$(BIN)/python tests/matrix.py
+
+# The sdist and the wheel, in dist, each tried in new environments without extras. Five minutes.
+package: .venv/full
+	$(BIN)/python tests/package.py
 
 # The native kernel's tests under AddressSanitizer, and under ThreadSanitizer.
 sanitize: .venv/full
