@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from anyseq.graph.bits import members
 from anyseq.graph.edges import Array, Edges
 
 
@@ -54,10 +55,10 @@ def exact(edges: Edges) -> Array | None:
     before = [int((1 << edges.row(i).astype(np.int64)).sum()) for i in range(size)]
     ends = np.zeros(1 << size, dtype=np.int64)
     sets = np.arange(1 << size)
-    members = np.bitwise_count(sets)
+    sizes = members(sets[:, None])
     ends[1 << np.arange(size)] = 1 << np.arange(size)
     for many in range(2, size + 1):
-        chosen = sets[members == many]
+        chosen = sets[sizes == many]
         for last in range(size):
             with_last = chosen[(chosen >> last) & 1 == 1]
             possible = (ends[with_last ^ (1 << last)] & before[last]) != 0

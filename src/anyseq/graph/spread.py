@@ -14,6 +14,7 @@ from typing import Protocol
 import numpy as np
 
 from anyseq.base import check_time
+from anyseq.graph.bits import members, unpack
 from anyseq.graph.edges import Array, Edges
 from anyseq.graph.wanted import WORD, Wanted
 
@@ -159,13 +160,13 @@ class BitSets:
 
     def advance(self) -> bool:
         kind, seen = self._unions[self._layer % len(self._unions)]
-        held = np.bitwise_count(self._sets).sum(1, dtype=np.int64)
+        held = members(self._sets)
         # somebody whose set is full makes a union full: ask the fullest first
         unions = np.stack([self._union(columns[np.argsort(-held[columns])]) for columns in seen])
         for first in range(0, self._wanted.size, _CHUNK):
             self._sets[first : first + _CHUNK] |= unions[kind[first : first + _CHUNK]]
         self._layer += 1
-        before, self._total = self._total, int(np.bitwise_count(self._sets).sum(dtype=np.int64))
+        before, self._total = self._total, int(members(self._sets).sum())
         return self._total > before
 
     def _union(self, columns: Array) -> Array:
@@ -182,7 +183,7 @@ class BitSets:
             last = min(first + _CHUNK, self._wanted.size)
             open_ = self._wanted.words(first, last) & ~self._sets[first:last]
             for row in np.flatnonzero(open_.any(1)):
-                j = np.flatnonzero(_unpack(open_[row]))[: limit - len(found)]
+                j = np.flatnonzero(unpack(open_[row]))[: limit - len(found)]
                 found += self._wanted.token_pairs(np.full(len(j), first + row), j)
                 if len(found) == limit:
                     return found
@@ -193,17 +194,11 @@ class BitSets:
         for first in range(0, self._wanted.size, _CHUNK):
             last = min(first + _CHUNK, self._wanted.size)
             both = self._wanted.words(first, last) & self._sets[first:last]
-            total += int(np.bitwise_count(both).sum(dtype=np.int64))
+            total += int(members(both).sum())
         return total
 
     def matrix(self) -> Array:
-        return _unpack(self._sets)[:, : self._wanted.size]
-
-
-def _unpack(words: Array) -> Array:
-    """The bits of words, as bool."""
-    little = words.astype("<u8").view(np.uint8)
-    return np.unpackbits(little, axis=-1, bitorder="little").astype(bool)
+        return unpack(self._sets)[:, : self._wanted.size]
 
 
 def _alike(edges: Edges) -> tuple[Array, list[Array]]:
