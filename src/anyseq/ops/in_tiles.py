@@ -15,7 +15,6 @@ from anyseq.ops import reference
 from anyseq.ops.call import Call, Term
 from anyseq.ops.native import missing
 from anyseq.ops.operator import run_tiles
-from anyseq.positions import GridToeplitz
 
 _SCORES = 1 << 24  # of the formula at a time
 
@@ -24,8 +23,6 @@ def native_refusal(call: Call) -> str | None:
     """Why the native kernel cannot do it, or None."""
     if not call.plain_softmax:
         return "it computes softmax without score_mod and weight_mod"
-    if isinstance(call.bias, GridToeplitz):
-        return "it knows no biases over the offsets of an array"
     if call.q.device.type != "cpu":
         return f"it runs on a CPU, the tensors are on {call.q.device}"
     if (reason := missing()) is not None:
