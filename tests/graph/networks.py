@@ -151,7 +151,7 @@ def _bias(
             cells = torch.tensor(list(np.ndindex(shape)))
             apart = cells[:, None] - cells[None, :] + torch.tensor(shape) - 1
             table = draw(HEADS, *(2 * length - 1 for length in shape))
-            return table[:, *apart.unbind(-1)]
+            return table.movedim(0, -1)[apart.unbind(-1)].movedim(-1, 0)
         case Rotary() if whole:  # waves of enough frequencies take any values on these offsets
             return draw(HEADS, 2 * size - 1)[:, offset + size - 1]
         case Rotary():

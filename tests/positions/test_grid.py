@@ -1,6 +1,7 @@
 """Biases over the offsets of an array, against loops over its cells."""
 
 from itertools import product
+from typing import Any
 
 import pytest
 import torch
@@ -36,7 +37,7 @@ def test_entries(shape: tuple[int, ...]) -> None:
     for i, one in enumerate(cells):
         for j, other in enumerate(cells):
             at = tuple(a - b + n - 1 for a, b, n in zip(one, other, shape, strict=True))
-            assert dense[:, i, j].tolist() == table[(slice(None), *at)].tolist()
+            assert dense[:, i, j].tolist() == table.movedim(0, -1)[at].tolist()
     assert torch.equal(matrix.dense(2, 4, first_row=1), dense[:, 1:3, :4])
     assert matrix.shape == shape
     if len(shape) == 1:
@@ -72,7 +73,7 @@ def test_a_bad_table_is_named() -> None:
         ({"tokens": 15, "bos": True}, r"^bos=True with position="),
     ],
 )
-def test_a_design_of_another_length_is_refused(arguments: dict[str, int], message: str) -> None:
+def test_a_design_of_another_length_is_refused(arguments: dict[str, Any], message: str) -> None:
     grid = aq.GridBias((4, 4))
     for position in (grid, aq.URPE(grid)):
         with pytest.raises(InvalidArgument, match=message):
