@@ -111,6 +111,15 @@ def test_a_pattern_of_another_length_is_named(design: aq.Design, message: str) -
     assert str(planned.value) == str(caught.value)
 
 
+def test_biases_over_arrays_are_refused_by_name() -> None:
+    for position in (aq.GridBias((2, 2)), aq.URPE(aq.GridBias((2, 2)))):
+        for norm in ("sup", "lp"):
+            found = refused(aq.Design(4, position=position), norm)
+            assert "position=GridBias(shape=(2, 2)): constructions know no biases" in str(found)
+        with pytest.raises(CannotApproximate, match="constructions know no biases"):
+            aq.plan(aq.Design(4, position=position), 1, 0.3, lipschitz=1.0)
+
+
 @pytest.mark.parametrize(
     "position",
     [aq.Rotary(share=0.5), aq.URPE(aq.Rotary(scaling=aq.positions.YaRN(4.0)))],

@@ -25,6 +25,7 @@ from anyseq.positions import (
     URPE,
     Absolute,
     ALiBi,
+    GridBias,
     Position,
     RelativeBias,
     Rotary,
@@ -146,6 +147,11 @@ def _bias(
         case T5Bias() | RelativeBias() | Shaw():
             label = base.label(offset)
             return draw(HEADS, int((label - label.min()).max()) + 1)[:, label - label.min()]
+        case GridBias(shape):
+            cells = torch.tensor(list(np.ndindex(shape)))
+            apart = cells[:, None] - cells[None, :] + torch.tensor(shape) - 1
+            table = draw(HEADS, *(2 * length - 1 for length in shape))
+            return table.movedim(0, -1)[apart.unbind(-1)].movedim(-1, 0)
         case Rotary() if whole:  # waves of enough frequencies take any values on these offsets
             return draw(HEADS, 2 * size - 1)[:, offset + size - 1]
         case Rotary():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 
 import numpy as np
 import pytest
@@ -35,6 +36,7 @@ from anyseq.positions import (
     URPE,
     Absolute,
     ALiBi,
+    GridBias,
     NoPosition,
     Position,
     RelativeBias,
@@ -131,6 +133,23 @@ def test_against_random_networks(position: Position, prob_map: str | ProbMap) ->
         assert finer(seen, found.classes), design
         assert finer(found.limit, seen), design
         assert finer(found.classes, found.limit)
+        assert found.rounds == rounds, design
+
+
+@pytest.mark.parametrize("prob_map", MAPS, ids=str)
+@pytest.mark.parametrize("shape", [(2, 2), (3, 2), (2, 2, 2)], ids=str)
+def test_biases_over_arrays(shape: tuple[int, ...], prob_map: str | ProbMap) -> None:
+    rng, size = np.random.default_rng(MAPS.index(prob_map)), math.prod(shape)
+    for case in range(8):
+        grid = GridBias(shape)
+        position = URPE(grid) if case % 3 == 2 else grid
+        patterns = tuple(random_pattern(size, rng) for _ in range(case % 2 + 1))
+        sinks = prob_map == "softmax" and case % 2 == 1
+        design = Design(size, patterns, position=position, prob_map=prob_map, sinks=sinks)
+        found = refine(design)
+        seen, rounds = clusters(design, case)
+        assert finer(seen, found.classes), design
+        assert finer(found.limit, seen), design
         assert found.rounds == rounds, design
 
 

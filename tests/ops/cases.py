@@ -52,6 +52,11 @@ def table(n: int, heads: int = 2, seed: int = 4) -> aq.Toeplitz:
     return aq.Toeplitz(random(heads, 2 * n - 1, seed=seed))
 
 
+def grid(n: int, heads: int = 2, seed: int = 4) -> aq.GridToeplitz:
+    """Of an array with five columns, of which a sequence of n tokens fills the first rows."""
+    return aq.GridToeplitz(random(heads, 2 * -(-n // 5) - 1, 9, seed=seed))
+
+
 def coin(*shape: int, seed: int = 6) -> torch.Tensor:
     return random(*shape, seed=seed) > 0
 
@@ -79,6 +84,8 @@ def _by_row_and_head(
 ) -> torch.Tensor:
     return (i - j).abs() <= 2 * b + h
 
+
+TABLES = (aq.Toeplitz, aq.GridToeplitz)
 
 PATTERNS: Mapping[str, Callable[[int], Pattern]] = {
     "Full": lambda n: aq.Full(),
@@ -141,6 +148,14 @@ CALLS: Mapping[str, Callable[[int], Given]] = {
     "bias, longer, one head": lambda n: given(n, bias=table(n + 7, 1), pattern=aq.Window(4)),
     "bias and gain, one number": lambda n: given(
         n, bias=random(1)[0], gain=random(1, seed=5)[0], pattern=aq.Window(3)
+    ),
+    "bias of an array": lambda n: given(n, bias=grid(n)),
+    "bias of an array, sparse": lambda n: given(n, bias=grid(n, 1), pattern=aq.Star(2)),
+    "bias of an array, a cache": lambda n: given(
+        n, n + 5, q_offset=5, is_causal=True, bias=grid(n + 5), gain=table(n + 5, seed=5)
+    ),
+    "bias of an array, gathered": lambda n: given(
+        n, bias=grid(n), pattern=aq.PerHead(*aq.Strided(4).split()), softcap=2.0
     ),
     "gain": lambda n: given(n, gain=table(n)),
     "gain, causal": lambda n: given(n, gain=table(n + 2), is_causal=True),
@@ -208,11 +223,11 @@ def run(call: Given, backend: str, lse: bool = True, dtype: torch.dtype = torch.
     for name in ("bias", "gain"):
         term = arguments.get(name)
         if term is not None:
-            leaves[name] = term.coefficients if isinstance(term, aq.Toeplitz) else term
+            leaves[name] = term.coefficients if isinstance(term, TABLES) else term
     leaves = {name: leaf.detach().to(dtype).requires_grad_() for name, leaf in leaves.items()}
     for name in set(leaves) - set("qkv"):
-        relative = isinstance(arguments[name], aq.Toeplitz)
-        arguments[name] = aq.Toeplitz(leaves[name]) if relative else leaves[name]
+        term = arguments[name]
+        arguments[name] = type(term)(leaves[name]) if isinstance(term, TABLES) else leaves[name]
     q, k, v = (leaves[name] for name in "qkv")
     arguments["backend"] = backend
     sums: torch.Tensor | None = None

@@ -14,15 +14,22 @@ from ops.expressions import by_head
 
 
 @st.composite
-def terms(draw: st.DrawFn, batch: int, heads: int, n: int, m: int, span: int, seed: int) -> Any:
-    """No term, a Toeplitz with one table or one for each head, or a tensor with shared axes."""
-    kind = draw(st.sampled_from(["none", "toeplitz", "tensor"]))
+def terms(
+    draw: st.DrawFn, batch: int, heads: int, n: int, m: int, span: int, seed: int, bias: bool
+) -> Any:
+    """No term, a Toeplitz with one table or one for each head, a tensor with shared axes, or, as
+    the bias, a table for an array."""
+    kind = draw(st.sampled_from(["none", "toeplitz", "tensor"] + ["grid"] * bias))
     if kind == "none":
         return None
     shared = draw(st.lists(st.booleans(), min_size=4, max_size=4))
     if kind == "toeplitz":
         reach = span + draw(st.integers(0, 5))
         return aq.Toeplitz(random(1 if shared[0] else heads, 2 * reach - 1, seed=seed))
+    if kind == "grid":
+        wide = draw(st.integers(1, 12))
+        shape = 2 * -(-span // wide) - 1, 2 * wide - 1
+        return aq.GridToeplitz(random(1 if shared[0] else heads, *shape, seed=seed))
     full = (batch, heads, n, m)
     return random(*(1 if one else size for one, size in zip(shared, full, strict=True)), seed=seed)
 
@@ -38,8 +45,8 @@ def calls(draw: st.DrawFn) -> Given:
     heads, groups = draw(st.sampled_from([(1, 1), (2, 1), (2, 2), (3, 1), (4, 2)]))
     arguments: dict[str, Any] = {
         "pattern": draw(by_head(span)),
-        "bias": draw(terms(2, heads, n, m, span, 4)),
-        "gain": draw(terms(2, heads, n, m, span, 5)),
+        "bias": draw(terms(2, heads, n, m, span, 4, True)),
+        "gain": draw(terms(2, heads, n, m, span, 5, False)),
         "is_causal": draw(st.booleans()),
         "q_offset": q_offset,
         "enable_gqa": groups > 1,

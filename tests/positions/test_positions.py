@@ -32,6 +32,7 @@ PLACES = {
     aq.ALiBi(): {Place.BIAS},
     aq.T5Bias(8, 20, False): {Place.BIAS},
     aq.RelativeBias(): {Place.BIAS},
+    aq.GridBias((4, 3)): {Place.BIAS},
     aq.URPE(): {Place.BIAS, Place.GAIN},
     aq.URPE(aq.Rotary(), shared=False): {Place.QUERY_KEY, Place.GAIN},
     aq.URPE(aq.Absolute()): {Place.INPUT, Place.GAIN},

@@ -21,6 +21,13 @@ POSITIONS = [
 ]  # fmt: skip
 
 
+def positions_for(tokens: int, bos: bool) -> list[aq.Position]:
+    """All of them; without BOS also biases over arrays of so many tokens."""
+    shapes = [] if bos else [(a, tokens // a) for a in range(1, tokens + 1) if tokens % a == 0]
+    grids = [aq.GridBias(shape) for shape in shapes]
+    return [*POSITIONS, *grids, *map(aq.URPE, grids)]
+
+
 MIXERS = [
     aq.Convolution(3), aq.Convolution(2, causal=True), aq.Recurrence(), aq.LinearAttention(),
     aq.LinearAttention(normalised=False), aq.Average(), aq.Bilinear(),
@@ -32,11 +39,12 @@ def designs(draw: st.DrawFn, /, *, mixers: bool = False, **fixed: Any) -> aq.Des
     """Small designs of every kind. mixers: with one layer or more that is no attention."""
     softmax = {"prob_map": "softmax", "sinks": draw(st.booleans())}
     other = {"prob_map": draw(st.sampled_from(["hardmax", "sparsemax", "entmax15"]))}
+    tokens, bos = draw(st.integers(1, 6)), draw(st.booleans())
     options: dict[str, Any] = {
-        "tokens": draw(st.integers(1, 6)),
+        "tokens": tokens,
         "patterns": tuple(draw(st.lists(st.sampled_from(PATTERNS), min_size=1, max_size=2))),
-        "position": draw(st.sampled_from(POSITIONS)),
-        "bos": draw(st.booleans()),
+        "position": draw(st.sampled_from(positions_for(tokens, bos))),
+        "bos": bos,
         "depth": draw(st.sampled_from([None, None, 1, 2, 3])),
         "feedforward": draw(st.sampled_from([True, True, True, False])),
         "final_norm": draw(st.sampled_from([None, None, None, None, "layernorm", "rmsnorm"])),
@@ -48,7 +56,7 @@ def designs(draw: st.DrawFn, /, *, mixers: bool = False, **fixed: Any) -> aq.Des
     if draw(st.booleans()) or len(design.layer_cycle) == 1:
         return design
     # layers of different kinds: the others take another position inside attention
-    inside = [one for one in POSITIONS if Place.INPUT not in one.acts_in]
+    inside = [one for one in positions_for(tokens, bos) if Place.INPUT not in one.acts_in]
     first, *others = design.layer_cycle
     others = [replace(layer, position=draw(st.sampled_from(inside))) for layer in others]
     if not first.sinks and draw(st.booleans()):

@@ -31,9 +31,20 @@ def label(layer: aq.Layer, i: int, j: int) -> tuple[int, int]:
         return bias, gain * 1000 + bias
     if isinstance(position, aq.Rotary):
         return i - j, gain
+    if isinstance(position, aq.GridBias):
+        return _grid_label(position.shape, i, j), gain
     if hasattr(position, "label"):
         return int(position.label(offset)), gain
     return 0, gain
+
+
+def _grid_label(shape: tuple[int, ...], i: int, j: int) -> int:
+    """The offsets along the axes, all at least 1 - 1000, as one number."""
+    bias = 0
+    for length in reversed(shape):
+        bias = 2000 * bias + i % length - j % length + 1000
+        i, j = i // length, j // length
+    return bias
 
 
 def start(design: aq.Design) -> list[int]:

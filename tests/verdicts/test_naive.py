@@ -14,7 +14,7 @@ from anyseq.graph import hamiltonian_path, reach, refine, symmetry
 from anyseq.positions import Place
 from anyseq.verdicts.verify_places import looks_different
 from verdicts import naive
-from verdicts.designs import PATTERNS, POSITIONS
+from verdicts.designs import PATTERNS, positions_for
 
 
 @st.composite
@@ -34,12 +34,12 @@ def small(draw: st.DrawFn, /, most: int = 6, **fixed: Any) -> aq.Design:
         position = draw(st.sampled_from(positions))
         return {"position": position, "prob_map": draw(st.sampled_from(maps)), "sinks": sinks}
 
-    many = draw(st.integers(1, 3))
+    positions, many = positions_for(tokens, bos), draw(st.integers(1, 3))
     depth = draw(st.sampled_from([None, None, 1, 2]))
     if draw(st.booleans()):
-        options = layer(POSITIONS) | {"depth": depth} | fixed
+        options = layer(positions) | {"depth": depth} | fixed
         return aq.Design(tokens, tuple(pattern() for _ in range(many)), bos=bos, **options)
-    inside = [one for one in POSITIONS if Place.INPUT not in one.acts_in]
+    inside = [one for one in positions if Place.INPUT not in one.acts_in]
     layers = [aq.Layer(pattern(), **layer(inside) | fixed) for _ in range(many)]
     start = draw(st.sampled_from([aq.NoPosition(), aq.NoPosition(), aq.Absolute()]))
     return aq.Design(tokens, layers=layers, position=start, bos=bos, depth=depth)

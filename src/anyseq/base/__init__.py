@@ -1,6 +1,14 @@
 """The ground floor: argument checks, dyadic numbers, files, random numbers, measurements."""
 
-from anyseq.base.check import at_least_one, finite, non_negative, one_of, positive, whole
+from anyseq.base.check import (
+    array_shape,
+    at_least_one,
+    finite,
+    non_negative,
+    one_of,
+    positive,
+    whole,
+)
 from anyseq.base.deadline import OutOfTime, check_time, remaining, within
 from anyseq.base.dyadic import (
     EXACT_BITS,
@@ -23,6 +31,7 @@ __all__ = [
     "ZERO_WEIGHT_GAP",
     "OutOfTime",
     "Progress",
+    "array_shape",
     "at_least_one",
     "check_new",
     "check_time",

@@ -30,6 +30,13 @@ def _counted(name: str, value: object, least: int) -> int:
     return number
 
 
+def array_shape(name: str, value: object) -> tuple[int, ...]:
+    """`value` as the lengths, 1 or more, of the axes of an array."""
+    if not isinstance(value, tuple | list) or not value:
+        raise InvalidArgument(f"{name}={value!r}: expected the length of each axis, such as (8, 8)")
+    return tuple(at_least_one(name, length) for length in value)
+
+
 def finite(name: str, value: object) -> float:
     """`value` as a finite float."""
     try:

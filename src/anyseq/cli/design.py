@@ -22,7 +22,7 @@ class Described:
     pattern
         Who sees whom, such as "window(64)|global(0)"; several are taken by the layers in turn.
     position
-        none, absolute, sinusoidal, rope, alibi, t5, relative, shaw, urpe,
+        none, absolute, sinusoidal, rope, alibi, t5, relative, grid(8,8), shaw, urpe,
         urpe(rope); beside --layer that of the input: none, absolute or sinusoidal.
     layer
         One layer in words, such as "causal & window(64), rope, sinks", "recurrence" or

@@ -8,7 +8,7 @@ from anyseq.construct.ask import Ask
 from anyseq.design import Design
 from anyseq.errors import CannotApproximate, InvalidArgument
 from anyseq.patterns import Full
-from anyseq.positions import Absolute, NoPosition, Rotary, base_of
+from anyseq.positions import Absolute, GridBias, NoPosition, Rotary, base_of
 from anyseq.probability import Softmax
 
 _MOST_ENTRIES = 2**15  # no method serves as many; its sizes would be numbers of as many digits
@@ -41,6 +41,10 @@ def layers_alike(design: Design) -> None:
         raise CannotApproximate(
             f"position={base!r}: constructions are for rotary positions that turn all features, "
             f"without scaling, Rotary({base.base})"
+        )
+    if isinstance(base, GridBias):
+        raise CannotApproximate(
+            f"position={base!r}: constructions know no biases over the offsets of an array"
         )
     if design.domain != "cube":
         raise CannotApproximate("domain='ids': f takes points of a cube; use domain='cube'")

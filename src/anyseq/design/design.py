@@ -87,6 +87,8 @@ class Design:
         if self.depth is not None:
             at_least_one("depth", self.depth)
         self._check_readout()
+        for layer in self.layer_cycle:
+            self._check_length(layer.position)
 
     def _short(self) -> dict[str, Any]:
         """The fields of layers that are alike but for their patterns."""
@@ -133,6 +135,18 @@ class Design:
                 "sinks": first.sinks,
             }
         return {"layers": shortest_cycle(layers)}
+
+    def _check_length(self, position: Position) -> None:
+        length = position.natural_length
+        if length is not None and self.bos:
+            raise InvalidArgument(
+                f"bos=True with position={position!r}: each of its {length} places is a token's, "
+                "and there is none for BOS; expected bos=False"
+            )
+        if length not in (None, self.tokens):
+            raise InvalidArgument(
+                f"tokens={self.tokens}, but position={position!r} is for {length} exactly"
+            )
 
     def _check_readout(self) -> None:
         if self.readout in ("all", "last"):

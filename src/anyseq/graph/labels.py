@@ -1,6 +1,8 @@
-"""What the relative terms can see of an offset."""
+"""What the relative terms can see of a pair of tokens."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -11,6 +13,7 @@ from anyseq.graph.edges import Array
 from anyseq.positions import (
     URPE,
     ALiBi,
+    GridBias,
     NoPosition,
     Place,
     Position,
@@ -18,20 +21,60 @@ from anyseq.positions import (
     Shaw,
     ToeplitzBias,
     base_of,
+    on_a_line,
 )
 
 
-def labels(position: Position, size: int) -> tuple[Array, Array]:
-    """The bias label r and the gain label g of the offsets i-j = 1-size, ..., size-1, int64.
+@dataclass(frozen=True, eq=False)
+class Labels:
+    """places: (size,) int64: tokens on a line, so that labels are a matter of p_i - p_j.
+    bias, gain: (2m+1,) int64: the bias label r and the gain label g of p_i - p_j = -m, ..., m."""
+
+    places: Array
+    bias: Array
+    gain: Array
+
+    def at(self, row: Array, column: Array) -> Array:
+        """Where the labels of pairs stand in `bias` and `gain`."""
+        places: Array = self.places[row] - self.places[column] + len(self.bias) // 2
+        return places
+
+
+def by_offset(bias: Array, gain: Array) -> Labels:
+    """Labels of the offsets i-j = 1-size, ..., size-1."""
+    return Labels(np.arange((len(bias) + 1) // 2), bias, gain)
+
+
+def labels(position: Position, size: int) -> Labels:
+    """What the terms of a position see of pairs of `size` tokens.
 
     Rotary turns queries and keys so that scores depend on the offset: r = i-j. Shaw's label is seen
-    by the scores and by the values: r = g. A gain of URPE sees the offset itself: g = i-j.
+    by the scores and by the values: r = g. GridBias sees the offset of two cells, which tells i-j,
+    too. A gain of URPE sees the offset itself: g = i-j.
     """
-    offset = torch.arange(1 - size, size)
+    base = base_of(position)
+    if isinstance(base, GridBias):
+        offset = _offsets(base.shape).numpy()
+        gains = offset if isinstance(position, URPE) else np.zeros_like(offset)
+        return Labels(on_a_line(base.shape).numpy(), np.arange(len(offset)), gains)
+    bias, gain = _labels(position, torch.arange(1 - size, size))
+    return by_offset(bias.numpy(), gain.numpy())
+
+
+def _offsets(shape: tuple[int, ...]) -> torch.Tensor:
+    """(K,) int64: i - j for each offset of cells, in their order on the line."""
+    offset = torch.zeros((), dtype=torch.int64)
+    for length in shape:
+        offset = offset[..., None] * length + torch.arange(1 - length, length)
+    return offset.flatten()
+
+
+def _labels(position: Position, offset: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """r and g of offsets i-j."""
     gain = torch.zeros_like(offset)
     match position:
         case URPE():
-            return labels(position.base, size)[0], offset.numpy()
+            return _labels(position.base, offset)[0], offset
         case ToeplitzBias():
             bias = position.label(offset)
         case Shaw():
@@ -44,7 +87,7 @@ def labels(position: Position, size: int) -> tuple[Array, Array]:
             raise InvalidArgument(
                 f"position={position!r}: it is not known what this position can see of an offset"
             )
-    return bias.numpy(), gain.numpy()
+    return bias, gain
 
 
 def geometric(position: Position) -> bool:

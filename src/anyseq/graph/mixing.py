@@ -18,6 +18,7 @@ import numpy as np
 
 from anyseq.design import Average, Bilinear, Layer, LinearAttention, Mixer
 from anyseq.graph.edges import Array, edges_of
+from anyseq.graph.labels import by_offset
 from anyseq.graph.rounds import Head
 from anyseq.graph.seen import Seen
 from anyseq.graph.tables import LabelledEdges, Tables
@@ -42,7 +43,8 @@ def shown(layer: Layer, mixer: Mixer, size: int, most: int) -> list[Head]:
     # a sum by offset has, as it were, a gain for each; the others know no offset
     gain = plain if isinstance(mixer, LinearAttention | Average) else offset
     rule = _shares if averages(layer) else _counts
-    return [Seen(LabelledEdges.of(edges, plain, gain, sink=False), rule) for edges in heads]
+    labels = by_offset(plain, gain)
+    return [Seen(LabelledEdges.of(edges, labels, sink=False), rule) for edges in heads]
 
 
 def _shares(tables: Tables, colours: Array) -> list[bytes]:

@@ -104,7 +104,7 @@ def _all_alike(design: Design, begin: Array) -> bool:
     size = vertices(design)
     return len(np.unique(begin)) == 1 and all(
         averages(layer)
-        and len(np.unique(labels(layer.position, size)[1])) == 1
+        and len(np.unique(labels(layer.position, size).gain)) == 1
         and all_see_themselves(layer.sees, size)
         for layer in dict.fromkeys(design.layer_cycle)
     )
@@ -114,10 +114,10 @@ def _heads(layer: Layer, size: int) -> list[Head]:
     """What the layer shows, head by head."""
     if isinstance(layer.mixer, Mixer):
         return shown(layer, layer.mixer, size, _MOST_EDGES)
-    bias, gain = labels(layer.position, size)
+    seen = labels(layer.position, size)
     rule = _rule(layer.probability, layer, size)
     return [
-        Seen(LabelledEdges.of(edges_of(head, size, _MOST_EDGES), bias, gain, layer.sinks), rule)
+        Seen(LabelledEdges.of(edges_of(head, size, _MOST_EDGES), seen, layer.sinks), rule)
         for head in dict.fromkeys(layer.sees.heads())
     ]
 

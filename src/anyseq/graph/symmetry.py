@@ -23,7 +23,7 @@ from anyseq.graph.isomorphism import GivenUp, find
 from anyseq.graph.labels import geometric, labels, start
 from anyseq.graph.reach import reach
 from anyseq.graph.relations import Relation, stable
-from anyseq.positions import URPE, RelativeBias, Rotary
+from anyseq.positions import URPE, GridBias, RelativeBias, Rotary
 
 _MOST_EDGES = 1 << 25
 
@@ -92,10 +92,11 @@ def _keeps_offsets(design: Design, target: str) -> bool:
 
 
 def _keeps(layer: Layer, size: int) -> bool:
-    """Whether i - j is a gain label, or a bias label of a row with another one or a sink."""
+    """Whether i - j is a gain label, or told by a bias label of a row with another one or a
+    sink."""
     if isinstance(layer.position, URPE):
         return True
-    if not isinstance(layer.position, RelativeBias | Rotary):
+    if not isinstance(layer.position, RelativeBias | Rotary | GridBias):
         return False
     return layer.sinks or all(1 not in keys_seen(head, size) for head in layer.sees.heads())
 
@@ -119,10 +120,11 @@ def _relaxed(edges: Edges, layer: Layer) -> Relation:
     the nearest key on, and a free label that all keys of a row share says nothing. A sink is beside
     them and brings the factor back.
     """
-    bias, gain = labels(layer.position, edges.size)
+    seen = labels(layer.position, edges.size)
+    bias, gain = seen.bias, seen.gain
     row, column = edges.rows().astype(np.int64), edges.columns.astype(np.int64)
-    offset = row - column + edges.size - 1
-    r, g = bias[offset], gain[offset]
+    at = seen.at(row, column)
+    r, g = bias[at], gain[at]
     if len(r) and not layer.sinks:
         starts = edges.starts[:-1][edges.degrees > 0]
         low = np.repeat(np.minimum.reduceat(r, starts), edges.degrees[edges.degrees > 0])

@@ -13,6 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from anyseq.graph.edges import Array, Edges
+from anyseq.graph.labels import Labels
 from anyseq.graph.rational import PRIME, exact_key, powers
 
 _EMPTY = b"empty"  # a vertex that sees nothing: attention gives it 0
@@ -31,13 +32,13 @@ class LabelledEdges:
     g: Array
 
     @classmethod
-    def of(cls, edges: Edges, bias: Array, gain: Array, sink: bool) -> LabelledEdges:
-        """bias, gain: labels of the offsets 1-size, ..., size-1. A sink is a key that everybody
-        sees, with a label and a colour of its own."""
+    def of(cls, edges: Edges, labels: Labels, sink: bool) -> LabelledEdges:
+        """A sink is a key that everybody sees, with a label and a colour of its own."""
         size = edges.size
-        pairs, of_offset = np.unique(np.stack([bias, gain], 1), axis=0, return_inverse=True)
+        both = np.stack([labels.bias, labels.gain], 1)
+        pairs, number = np.unique(both, axis=0, return_inverse=True)
         row, column = edges.rows().astype(np.int64), edges.columns.astype(np.int64)
-        kind = of_offset.ravel()[row - column + size - 1]
+        kind = number.ravel()[labels.at(row, column)]
         r, g = (np.unique(side, return_inverse=True)[1].ravel() for side in pairs.T)
         if sink:
             everybody = np.arange(size)

@@ -19,6 +19,7 @@ from anyseq.nn.norms import Norms
 from anyseq.nn.sinks import BesideSink
 from anyseq.ops import (
     Call,
+    Term,
     attend,
     attention,
     check_documents,
@@ -28,7 +29,7 @@ from anyseq.ops import (
     who,
 )
 from anyseq.patterns import PatternLike
-from anyseq.positions import NoPosition, Place, Position, Toeplitz
+from anyseq.positions import GridToeplitz, NoPosition, Place, Position, Toeplitz
 from anyseq.probability import ProbMap, Softmax, resolve_prob_map
 
 
@@ -170,7 +171,7 @@ class Attention(nn.Module):
         document_ids: torch.Tensor | None = None,
         positions: torch.Tensor | None = None,
         cache: LayerCache | None = None,
-        bias: torch.Tensor | Toeplitz | None = None,
+        bias: torch.Tensor | Toeplitz | GridToeplitz | None = None,
         gain: torch.Tensor | Toeplitz | None = None,
     ) -> torch.Tensor:
         """(batch, tokens, dim) -> (batch, tokens, dim).
@@ -200,6 +201,12 @@ class Attention(nn.Module):
             _only_one("bias", bias, position.bias(q, self._scale, keys, seen.first)),
             _only_one("gain", gain, position.gain()),
         )
+        if positions is not None and isinstance(terms[0], GridToeplitz):
+            raise InvalidArgument(
+                "positions, which documents and padding on the left ask for: a bias over the "
+                f"offsets of an array of shape {terms[0].shape} finds token i in cell i; expected "
+                "one array a row, without padding before it"
+            )
         call = self._call(q, k, position.open_values(v), key_mask, document_ids, terms, seen)
         mixed, lse = attend(call, self.backend)
         if call.return_lse and self.sink is not None and lse is not None:
@@ -222,7 +229,7 @@ class Attention(nn.Module):
         v: torch.Tensor,
         key_mask: torch.Tensor | None,
         document_ids: torch.Tensor | None,
-        terms: Sequence[torch.Tensor | Toeplitz | None],
+        terms: Sequence[Term | None],
         seen: Found,
     ) -> Call:
         """What is asked of the operator. q, k and v fit together, so nothing asks whether they
@@ -288,9 +295,7 @@ def _inside(name: str, position: object) -> Position:
     return position
 
 
-def _only_one(
-    name: str, given: torch.Tensor | Toeplitz | None, own: torch.Tensor | Toeplitz | None
-) -> torch.Tensor | Toeplitz | None:
+def _only_one(name: str, given: Term | None, own: Term | None) -> Term | None:
     if given is not None and own is not None:
         raise InvalidArgument(f"{name}: given, but the position of this layer has one of its own")
     return own if given is None else given

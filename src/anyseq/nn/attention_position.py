@@ -15,6 +15,8 @@ from anyseq.nn.input_position import INIT_STD
 from anyseq.positions import (
     URPE,
     ALiBi,
+    GridBias,
+    GridToeplitz,
     NoPosition,
     Place,
     Position,
@@ -42,7 +44,7 @@ class AttentionPosition(nn.Module):
 
     def bias(
         self, q: torch.Tensor, scale: float, keys: int, first: int
-    ) -> torch.Tensor | Toeplitz | None:
+    ) -> torch.Tensor | Toeplitz | GridToeplitz | None:
         """What is added to the scores q·k scale of the queries q (batch, heads, n, size)."""
         return None
 
@@ -119,6 +121,15 @@ class _RelativeBias(AttentionPosition):
         return Toeplitz(self.table)
 
 
+class _GridBias(AttentionPosition):
+    def __init__(self, table: torch.Tensor) -> None:
+        super().__init__()
+        self.table = nn.Parameter(table)
+
+    def bias(self, q: torch.Tensor, scale: float, keys: int, first: int) -> GridToeplitz:
+        return GridToeplitz(self.table)
+
+
 class _Shaw(AttentionPosition):
     """Values need the weights themselves, w = w I: the identity goes along as further features of
     the values, so every pattern, map and dropout holds for both. That costs tokens³ per head."""
@@ -162,7 +173,7 @@ class _WithGain(AttentionPosition):
 
     def bias(
         self, q: torch.Tensor, scale: float, keys: int, first: int
-    ) -> torch.Tensor | Toeplitz | None:
+    ) -> torch.Tensor | Toeplitz | GridToeplitz | None:
         return self.base.bias(q, scale, keys, first)
 
     def gain(self) -> Toeplitz:
@@ -216,6 +227,8 @@ def attention_position(
             return _T5Bias(position, normal(heads, position.buckets))
         case RelativeBias():
             return _RelativeBias(normal(heads, 2 * _needed(tokens, position) - 1))
+        case GridBias():
+            return _GridBias(normal(heads, *(2 * length - 1 for length in position.shape)))
         case Shaw():
             labels = 2 * position.max_distance + 1
             return _Shaw(position, normal(labels, head_dim), normal(labels, head_dim))

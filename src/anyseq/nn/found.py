@@ -10,7 +10,7 @@ from anyseq.errors import InvalidArgument
 from anyseq.nn.cache import LayerCache
 from anyseq.nn.past import counts_offsets_only, ignores_length, keeps_its_past
 from anyseq.patterns import MaskMod, Pattern, PatternLike, as_pattern
-from anyseq.positions import Toeplitz
+from anyseq.positions import GridToeplitz, Toeplitz
 
 
 @dataclass(frozen=True)
@@ -21,6 +21,7 @@ class Found:
     first: the number of the first query; keys have 0, 1, ...
     held: (keys,) the positions of the keys, where others are forgotten; else None.
     gaps: whether some are missing between others, so that numbers do not tell offsets.
+    start: the position of the key that has number 0.
     """
 
     pattern: PatternLike
@@ -28,6 +29,7 @@ class Found:
     first: int
     held: torch.Tensor | None = None
     gaps: bool = False
+    start: int = 0
 
     def span(self, rows: int, keys: int) -> int:
         """How many tokens a table of offsets has to serve."""
@@ -37,12 +39,16 @@ class Found:
         """Of a tensor (..., all tokens so far), what belongs to the keys that are held."""
         return term if self.held is None else term[..., self.held.to(term.device)]
 
-    def term(self, term: torch.Tensor | Toeplitz, rows: int) -> torch.Tensor | Toeplitz:
+    def term(
+        self, term: torch.Tensor | Toeplitz | GridToeplitz, rows: int
+    ) -> torch.Tensor | Toeplitz | GridToeplitz:
         """A bias or gain of offsets, or (..., all tokens so far), for the keys that are held."""
-        if not self.gaps:
+        # offsets of an array are told by positions, others by numbers, too, unless there are gaps
+        if not (self.gaps or (self.start and isinstance(term, GridToeplitz))):
             return term
-        if isinstance(term, Toeplitz):
-            term = term.dense(rows, self.first + rows, self.first)
+        if not isinstance(term, torch.Tensor):
+            first = self.start + self.first
+            term = term.dense(rows, first + rows, first)
         return self.columns(term)
 
 
@@ -67,7 +73,7 @@ def found(
         return Found(pattern, causal, first)
     start = None if cache is None else cache.start
     if by_offset and start is not None:
-        return Found(pattern, causal, first - start, held)
+        return Found(pattern, causal, first - start, held, start=start)
     named = as_pattern(pattern)
     if positions is not None and not (ignores_length(named) or (causal and keeps_its_past(named))):
         raise InvalidArgument(

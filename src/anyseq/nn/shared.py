@@ -10,11 +10,21 @@ from torch import nn
 
 from anyseq.errors import InvalidArgument
 from anyseq.nn.attention_position import attention_position, inside_attention
-from anyseq.positions import URPE, NoPosition, Position, RelativeBias, T5Bias, Toeplitz
+from anyseq.positions import (
+    URPE,
+    GridBias,
+    GridToeplitz,
+    NoPosition,
+    Position,
+    RelativeBias,
+    T5Bias,
+    Toeplitz,
+)
 
 
 class SharedBias(nn.Module):
-    """B of several layers: what one learned table, of RelativeBias or T5Bias, adds to scores."""
+    """B of several layers: what one learned table, of RelativeBias, T5Bias or GridBias, adds to
+    scores."""
 
     def __init__(
         self,
@@ -30,10 +40,10 @@ class SharedBias(nn.Module):
             position, heads=heads, head_dim=1, tokens=tokens, dtype=dtype, device=device
         )
 
-    def forward(self, x: torch.Tensor, first: int) -> Toeplitz:
+    def forward(self, x: torch.Tensor, first: int) -> Toeplitz | GridToeplitz:
         """B for the queries of x (batch, n, dim) and all keys up to them."""
         table = self.position.bias(x[:, None], 1.0, first + x.shape[1], first)
-        assert isinstance(table, Toeplitz)
+        assert isinstance(table, Toeplitz | GridToeplitz)
         return table
 
 
@@ -62,8 +72,8 @@ def insides(positions: Sequence[Position], shared_bias: bool) -> list[Inside]:
         given = ", ".join(map(repr, kinds or dict.fromkeys(positions)))
         wrong = "are biases of several kinds" if kinds else "learns no biases of offsets"
         raise InvalidArgument(
-            f"shared_bias=True, but {given} {wrong}; expected layers with one of RelativeBias() "
-            "and T5Bias(), or with URPE around it"
+            f"shared_bias=True, but {given} {wrong}; expected layers with one of RelativeBias(), "
+            "T5Bias() and GridBias(shape), or with URPE around it"
         )
     return found
 
@@ -74,6 +84,6 @@ def _without_learned_bias(position: Position) -> tuple[Position, Position | None
         case URPE():
             rest, bias = _without_learned_bias(position.base)
             return replace(position, base=rest), bias
-        case RelativeBias() | T5Bias():
+        case RelativeBias() | T5Bias() | GridBias():
             return NoPosition(), position
     return position, None

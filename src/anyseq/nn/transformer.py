@@ -63,8 +63,8 @@ class Transformer(nn.Module):
     input_norm: a norm after embedding and position. first_norm: whether the mixer of the first
         block has its norm before it; ModernBERT has just the one at the input.
     shared_bias: all layers that learn biases of offsets share one table of them, as T5's do and
-        those of URPE's published experiments, instead of one each; for RelativeBias and T5Bias,
-        under URPE or not.
+        those of URPE's published experiments, instead of one each; for RelativeBias, T5Bias
+        and GridBias, under URPE or not.
     dropout: on attention weights and on what each half of a block adds.
     activation_checkpointing: in training, blocks are computed again in the backward pass, and
         memory holds their inputs only.

@@ -1,7 +1,7 @@
 """The attention operator."""
 
 from anyseq.ops.api import attend, attention, attention_plan, prepare
-from anyseq.ops.call import Call, ScoreMod
+from anyseq.ops.call import Call, ScoreMod, Term
 from anyseq.ops.checks import (
     check_documents,
     check_key_mask,
@@ -20,6 +20,7 @@ __all__ = [
     "AttentionPlan",
     "Call",
     "ScoreMod",
+    "Term",
     "attend",
     "attention",
     "attention_plan",

@@ -21,7 +21,7 @@ from anyseq.ops.choose import (
 from anyseq.ops.one_query import narrowed
 from anyseq.ops.operator import keep
 from anyseq.patterns import Pattern, PatternLike, named, resolve
-from anyseq.positions import Toeplitz
+from anyseq.positions import GridToeplitz, Toeplitz
 from anyseq.probability import ProbMap
 
 
@@ -35,7 +35,7 @@ def attention(
     key_mask: torch.Tensor | None = None,
     document_ids: torch.Tensor | None = None,
     cu_seqlens: torch.Tensor | None = None,
-    bias: torch.Tensor | Toeplitz | None = None,
+    bias: torch.Tensor | Toeplitz | GridToeplitz | None = None,
     gain: torch.Tensor | Toeplitz | None = None,
     softcap: float | None = None,
     score_mod: ScoreMod | None = None,
@@ -61,7 +61,7 @@ def attention(
     key_mask: torch.Tensor | None = None,
     document_ids: torch.Tensor | None = None,
     cu_seqlens: torch.Tensor | None = None,
-    bias: torch.Tensor | Toeplitz | None = None,
+    bias: torch.Tensor | Toeplitz | GridToeplitz | None = None,
     gain: torch.Tensor | Toeplitz | None = None,
     softcap: float | None = None,
     score_mod: ScoreMod | None = None,
@@ -86,7 +86,7 @@ def attention(
     key_mask: torch.Tensor | None = None,
     document_ids: torch.Tensor | None = None,
     cu_seqlens: torch.Tensor | None = None,
-    bias: torch.Tensor | Toeplitz | None = None,
+    bias: torch.Tensor | Toeplitz | GridToeplitz | None = None,
     gain: torch.Tensor | Toeplitz | None = None,
     softcap: float | None = None,
     score_mod: ScoreMod | None = None,
@@ -115,7 +115,7 @@ def attention(
     cu_seqlens: (documents + 1,) integers, 0, ..., M: where the documents of a packed sequence begin
         and the last one ends; instead of document_ids, the same for all batch rows.
     bias, gain: added before, multiplied after the probability map; a tensor that broadcasts to
-        (B, H, N, M), or a Toeplitz.
+        (B, H, N, M), or a Toeplitz; as bias also a GridToeplitz.
     softcap: scores s become softcap·tanh(s / softcap), after the bias.
     score_mod, weight_mod: callables applied after bias and softcap, after gain.
     scale: 1/sqrt(D) unless given.

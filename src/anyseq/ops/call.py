@@ -10,7 +10,7 @@ from typing import NamedTuple
 import torch
 
 from anyseq.patterns import Causal, Full, MaskMod, Pattern, evaluated
-from anyseq.positions import Toeplitz
+from anyseq.positions import GridToeplitz, Toeplitz
 from anyseq.probability import ProbMap, Softmax
 
 ScoreMod = Callable[
@@ -18,7 +18,7 @@ ScoreMod = Callable[
 ]
 """(score or weight, batch, head, query index, key index) -> score or weight."""
 
-Term = torch.Tensor | Toeplitz
+Term = torch.Tensor | Toeplitz | GridToeplitz
 
 
 def may_look(tensor: torch.Tensor) -> bool:

@@ -12,7 +12,7 @@ from anyseq.errors import InvalidArgument
 from anyseq.ops.call import Call, ScoreMod, Term, may_look
 from anyseq.ops.other_names import unknown_argument
 from anyseq.patterns import FromMask, MaskMod, Pattern, PatternLike, named, resolve
-from anyseq.positions import Toeplitz
+from anyseq.positions import GridToeplitz, Toeplitz
 from anyseq.probability import ProbMap, resolve_prob_map
 
 
@@ -87,7 +87,7 @@ def check_result(call: Call, out: torch.Tensor) -> None:
         return
     given = {"q": call.q, "k": call.k, "v": call.v, "bias": call.bias, "gain": call.gain}
     for name, term in given.items():
-        values = term.coefficients if isinstance(term, Toeplitz) else term
+        values = term.coefficients if isinstance(term, Toeplitz | GridToeplitz) else term
         if values is None:
             continue
         # A bias of -inf is a mask.
@@ -305,16 +305,17 @@ def check_term(
 ) -> Term:
     if isinstance(term, torch.Tensor) and _is_whole(term, full, q):
         return term  # what layers share is of that kind, and small ones spend their time on checks
-    values = term.coefficients if isinstance(term, Toeplitz) else term
+    tables = (Toeplitz, GridToeplitz) if name == "bias" else (Toeplitz,)
+    values = term.coefficients if isinstance(term, tables) else term
     if not isinstance(values, torch.Tensor) or not values.dtype.is_floating_point:
         what = values.dtype if isinstance(values, torch.Tensor) else type(term).__name__
-        raise InvalidArgument(f"{name}: {what}, expected a floating-point tensor or a Toeplitz")
+        kinds = " or ".join(f"a {kind.__name__}" for kind in tables)
+        raise InvalidArgument(f"{name}: {what}, expected a floating-point tensor or {kinds}")
     _check_device(name, values, q.device)
-    if isinstance(term, Toeplitz):
+    if isinstance(term, Toeplitz | GridToeplitz):
         if len(values) not in (1, full[1]):
-            raise InvalidArgument(
-                f"{name}: Toeplitz of {len(values)} heads, expected 1 or {full[1]}"
-            )
+            kind = type(term).__name__
+            raise InvalidArgument(f"{name}: {kind} of {len(values)} heads, expected 1 or {full[1]}")
         term.check_reach(full[2], full[3], q_offset, name)
         return term
     if not broadcasts(tuple(values.shape), full):

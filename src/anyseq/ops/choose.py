@@ -20,7 +20,7 @@ from anyseq.ops.call import Call
 from anyseq.ops.layout import Sizes, cover
 from anyseq.ops.operator import combined, key_of
 from anyseq.patterns import Causal, Full
-from anyseq.positions import Toeplitz
+from anyseq.positions import GridToeplitz, Toeplitz
 
 
 class Backend(NamedTuple):
@@ -154,7 +154,9 @@ def _dense_time(call: Call, dense: str) -> float:
     """Of torch's kernel, or of the formula, which keeps all scores."""
     if dense == "reference":
         return _FORMULA.of(call, call.scores) if call.scores <= _KEPT else float("inf")
-    bias = call.bias.coefficients if isinstance(call.bias, Toeplitz) else call.bias
+    bias = call.bias
+    if isinstance(bias, Toeplitz | GridToeplitz):
+        bias = bias.coefficients
     learned = bias is not None and bias.requires_grad and torch.is_grad_enabled()
     return (_SDPA_LEARNED_BIAS if learned else _SDPA).of(call, call.scores)
 

@@ -19,7 +19,7 @@ import torch
 
 from anyseq.ops.call import Call, ScoreMod, Term
 from anyseq.patterns import Causal, resolve
-from anyseq.positions import Toeplitz
+from anyseq.positions import GridToeplitz, Toeplitz
 from anyseq.probability import Softmax
 
 # torch.__version__ compares by numbers, not by letters: 2.13 comes after 2.9.
@@ -184,6 +184,10 @@ def _entry(term: Term, call: Call) -> Entry:
         table, reach = term.coefficients.to(dtype), term.coefficients.shape[1] // 2
         shared, q_offset = len(table) == 1, call.q_offset
         return lambda b, h, i, j: table[h * 0 if shared else h, i + q_offset - j + reach]
+    if isinstance(term, GridToeplitz):
+        table, places, shared = term.table.to(dtype), term.places, len(term.coefficients) == 1
+        rows = places[call.q_offset :] + table.shape[1] // 2
+        return lambda b, h, i, j: table[h * 0 if shared else h, rows[i] - places[j]]
     given, shape = term.to(dtype), term.shape
 
     def entry(b: torch.Tensor, h: torch.Tensor, i: torch.Tensor, j: torch.Tensor) -> torch.Tensor:
@@ -199,6 +203,8 @@ def _detached(call: Call) -> Call:
     def detached(term: Term | None) -> Term | None:
         if isinstance(term, Toeplitz):
             return Toeplitz(term.coefficients.detach())
+        if isinstance(term, GridToeplitz):
+            return GridToeplitz(term.coefficients.detach())
         return None if term is None else term.detach()
 
     return call._replace(
@@ -212,7 +218,7 @@ def _detached(call: Call) -> Call:
 
 def _tensors(call: Call) -> list[torch.Tensor]:
     terms = [
-        term.coefficients if isinstance(term, Toeplitz) else term
+        term.coefficients if isinstance(term, Toeplitz | GridToeplitz) else term
         for term in (call.bias, call.gain)
         if term is not None
     ]

@@ -19,6 +19,7 @@ class Job:
     mask: bool, four axes, each of full size or 1. key_mask: (B, M) bool. True = may attend.
     documents: (B, M) int64; query i is at position q_offset + i. All three may be None, and so may
     bias, gain: (H or 1, 2r+1) coefficients of a Toeplitz matrix, or four axes of full size or 1.
+    places: (tokens,) int64, if the bias is Toeplitz in places[i] - places[j] instead of i - j.
     softcap: 0 for none. seed: for dropout.
     """
 
@@ -30,6 +31,7 @@ class Job:
     documents: Tensor | None
     bias: Tensor | None
     gain: Tensor | None
+    places: Tensor | None
     seed: int
     pattern: Pattern
     scale: float

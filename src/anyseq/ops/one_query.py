@@ -9,6 +9,7 @@ import torch
 
 from anyseq.ops.call import Call, Term
 from anyseq.patterns import Causal, Full, Intersection, Pattern, Window
+from anyseq.positions import GridToeplitz
 
 
 def narrowed(call: Call) -> Call:
@@ -45,6 +46,8 @@ def narrowed(call: Call) -> Call:
 
     def term(given: Term | None) -> Term | None:
         # a Toeplitz matrix knows the difference of positions only
+        if isinstance(given, GridToeplitz):
+            given = given.dense(1, keys, at)[None]
         if isinstance(given, torch.Tensor) and given.shape[3] > 1:
             return given[..., seen]
         return given

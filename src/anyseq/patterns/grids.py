@@ -14,7 +14,7 @@ from math import prod
 
 import torch
 
-from anyseq.base import at_least_one, one_of, whole
+from anyseq.base import array_shape, at_least_one, one_of, whole
 from anyseq.errors import InvalidArgument
 from anyseq.patterns.blocks import BlockBounds, MaskMod
 from anyseq.patterns.pattern import Pattern
@@ -33,7 +33,7 @@ class GridPattern(Pattern):
     shape: tuple[int, ...]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "shape", checked_shape(self.shape))
+        object.__setattr__(self, "shape", array_shape("shape", self.shape))
 
     @abstractmethod
     def sees(self, axis: int, i: torch.Tensor, j: torch.Tensor) -> torch.Tensor:
@@ -190,13 +190,6 @@ class ShiftedWindows(GridPattern):
     @property
     def _shifts(self) -> tuple[int, ...]:
         return spread(self.shift, self.shape)
-
-
-def checked_shape(shape: object) -> tuple[int, ...]:
-    """The shape of an array, as a tuple."""
-    if not isinstance(shape, tuple | list) or not shape:
-        raise InvalidArgument(f"shape={shape!r}: expected the length of each axis, such as (8, 8)")
-    return tuple(at_least_one("shape", length) for length in shape)
 
 
 def spread(value: int | tuple[int, ...], shape: tuple[int, ...]) -> tuple[int, ...]:

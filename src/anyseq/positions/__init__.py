@@ -1,6 +1,7 @@
 """Where a token is: frozen descriptions. Their parameters live in `anyseq.nn`."""
 
 from anyseq.positions.absolute import Absolute, Sinusoidal
+from anyseq.positions.grid import GridBias, GridToeplitz, on_a_line
 from anyseq.positions.names import parse_position, position_text
 from anyseq.positions.position import NoPosition, Place, Position, position_from_dict
 from anyseq.positions.query_key import Rotary, Shaw
@@ -14,6 +15,8 @@ __all__ = [
     "URPE",
     "ALiBi",
     "Absolute",
+    "GridBias",
+    "GridToeplitz",
     "Linear",
     "Llama3",
     "NoPosition",
@@ -29,6 +32,7 @@ __all__ = [
     "ToeplitzBias",
     "YaRN",
     "base_of",
+    "on_a_line",
     "parse_position",
     "position_from_dict",
     "position_text",

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 from anyseq.errors import InvalidArgument
 from anyseq.positions.absolute import Absolute, Sinusoidal
+from anyseq.positions.grid import GridBias
 from anyseq.positions.position import NoPosition, Position
 from anyseq.positions.query_key import Rotary, Shaw
 from anyseq.positions.relative import ALiBi, RelativeBias, T5Bias
@@ -28,15 +31,23 @@ def position_text(position: Position) -> str:
     if isinstance(position, URPE) and position.shared:
         base = position_text(position.base)
         return "urpe" if base == "relative" else f"urpe({base})"
+    if isinstance(position, GridBias):
+        return f"grid({', '.join(map(str, position.shape))})"
     return next((name for name, cls in _NAMES.items() if position == cls()), repr(position))
 
 
 def parse_position(text: str) -> Position:
-    """The encoding of that name, with its usual settings; "urpe(rope)" is URPE around RoPE."""
+    """The encoding of that name, with its usual settings; "urpe(rope)" is URPE around RoPE, and
+    "grid(8, 8)" GridBias((8, 8))."""
     name = text.strip().lower()
     if name.startswith("urpe(") and name.endswith(")"):
         return URPE(parse_position(name[5:-1]))
+    if (grid := re.fullmatch(r"grid\(([0-9]{1,18}(?:\s*,\s*[0-9]{1,18})*)\)", name)) is not None:
+        return GridBias(tuple(map(int, grid[1].split(","))))
     if name not in _NAMES:
         known = ", ".join(_NAMES)
-        raise InvalidArgument(f"position {text!r}: expected one of {known}, or urpe(one of them)")
+        raise InvalidArgument(
+            f"position {text!r}: expected one of {known}, grid(8, 8) with the "
+            "lengths of the axes of an array, or urpe(one of them)"
+        )
     return _NAMES[name]()

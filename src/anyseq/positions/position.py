@@ -36,6 +36,11 @@ class Position:
         """The places where it acts."""
         return frozenset()
 
+    @property
+    def natural_length(self) -> int | None:
+        """The number of positions it is for; None if it is for any."""
+        return None
+
     def to_dict(self) -> dict[str, Any]:
         """A JSON-ready description; `position_from_dict` reads it back."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}

@@ -33,6 +33,10 @@ class URPE(Position):
     def acts_in(self) -> frozenset[Place]:
         return self.base.acts_in | {Place.GAIN}
 
+    @property
+    def natural_length(self) -> int | None:
+        return self.base.natural_length
+
 
 def base_of(position: Position) -> Position:
     """What acts before the probability map: the encoding under URPE, or the position itself."""

@@ -134,7 +134,9 @@ def _knowing(design: Design) -> Iterator[_Change]:
             2,
             _with_gains,
         )
-    if not design.bos and all(pattern.natural_length is None for pattern in design.cycle):
+    lengths = {pattern.natural_length for pattern in design.cycle}
+    lengths |= {position.natural_length for position in inside}
+    if not design.bos and lengths == {None}:
         yield _Change(
             "prepend a BOS token", "1 vector of the model's width", 1, partial(replace, bos=True)
         )

@@ -11,7 +11,7 @@ import torch
 
 from anyseq.base import generator
 from anyseq.design import Design, Layer
-from anyseq.positions import URPE, Absolute, ALiBi, Rotary, Shaw, Sinusoidal
+from anyseq.positions import URPE, Absolute, ALiBi, GridBias, Rotary, Shaw, Sinusoidal
 from anyseq.probability import Entmax15, Softmax, Sparsemax
 
 _GAP = 1e-8  # between numbers of size 1
@@ -45,15 +45,15 @@ def _random_heads(
     """What random heads of a layer make of constant features: (size, 1) each."""
     size, probability, seen = len(mask), layer.probability, []
     bias, gain = _labels(layer, size)
-    slopes = isinstance(_base(layer), ALiBi)
+    slopes, many = isinstance(_base(layer), ALiBi), max(4 * size, int(bias.max()) + 1)
     ties = not isinstance(probability, Softmax | Sparsemax | Entmax15)
     # who wins changes at single offsets only: such maps need heads for all of them
     for _ in range(heads * size if ties and slopes else heads):
         most = size if slopes else 2
         score, level = (
-            torch.randint(-most, most + 1, (4 * size,), generator=rng).double()
+            torch.randint(-most, most + 1, (many,), generator=rng).double()
             if ties
-            else torch.randn(4 * size, generator=rng, dtype=torch.float64)
+            else torch.randn(many, generator=rng, dtype=torch.float64)
             for _ in range(2)
         )
         # ALiBi's slopes lie between 2^-8 and 1, and contents can make up for any distance
@@ -174,6 +174,10 @@ def _labels(layer: Layer, size: int) -> tuple[torch.Tensor, torch.Tensor]:
     plain = torch.zeros_like(offset)
     if isinstance(base, Rotary):
         bias = offset + size
+    elif isinstance(base, GridBias):
+        cells = torch.stack(torch.unravel_index(index, base.shape), dim=1)
+        apart = (cells[:, None] - cells[None, :]).flatten(0, 1)
+        bias = torch.unique(apart, dim=0, return_inverse=True)[1].view(size, size)
     else:
         bias = base.label(offset) if hasattr(base, "label") else plain
         if not isinstance(base, ALiBi):  # whose labels are distances; others only need to differ

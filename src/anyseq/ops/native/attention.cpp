@@ -103,6 +103,9 @@ struct Call {
   Rows dq, dk, dv;
   Grid<T> dbias, dgain;
   int64_t bias_sum, gain_sum;  // the entries of a head's gradient that tiles share; 0: none do
+  // Of queries and of keys, or null. Then entry (i, j) of the bias is that at rows[i] - columns[j]
+  // from bias.data on, which is the middle of a table; and bias_sum is the length of the table.
+  const int64_t *bias_rows, *bias_columns;
 };
 
 // ---- one thread's working memory ----
@@ -234,11 +237,23 @@ struct Line {
         if (weights[j] != 0) row[(order ? order[j] : key + j) * grid.column] += values[j];
   }
 
+  // The biases, where places tell them.
+  const T* placed(T* room) const {
+    const T* row = call.bias.at(b, h, 0, 0) + call.bias_rows[i];
+    for (int64_t j = x; j < y; j++) room[j] = row[-call.bias_columns[order ? order[j] : key + j]];
+    return room;
+  }
+
+  void collect_placed(T* base, const T* values) const {
+    T* row = base + call.bias_rows[i];
+    for (int64_t j = x; j < y; j++) row[-call.bias_columns[order ? order[j] : key + j]] += values[j];
+  }
+
   // From q k^T·scale to the scores, in base 2; `slope`, if asked for: the softcap's derivative.
   void finish(T* s, T* room, T* slope) const {
     const T none = -std::numeric_limits<T>::infinity();
     if (call.bias.data) {
-      const T* bias = entries(call.bias, room);
+      const T* bias = call.bias_rows ? placed(room) : entries(call.bias, room);
       for (int64_t j = x; j < y; j++) s[j] += T(LOG2_E) * bias[j];
     }
     if (call.softcap) {
@@ -487,7 +502,10 @@ void backward_group(const Call<T>& call, const Layout& layout, const Pass& pass,
       line.changes(g, p, w, delta[r]);
       if (call.softcap)
         for (int64_t j = x; j < y; j++) g[j] *= slope[j];
-      if (dbias) line.collect(call.dbias, dbias, call.bias_sum, g, p);
+      if (dbias && call.bias_rows)
+        line.collect_placed(dbias, g);
+      else if (dbias)
+        line.collect(call.dbias, dbias, call.bias_sum, g, p);
       if (gain)
         for (int64_t j = x; j < y; j++) p[j] *= gain[j];
       if (call.dropout)
@@ -763,10 +781,12 @@ class Work {
         const int64_t row = pass.tiles[t].row;
         if (backward_) {
           Found<T>& found = unit.found[s];
+          const int64_t middle = call_.bias_rows ? call_.bias_sum / 2 : call_.queries - 1;
           const Sums<T> into = share(unit, found.shares[l * passes_ + p], pass, b, g, left, right);
           backward_group(call_, call_.layout[l], pass, group, b, h, *sides, rows.from(row), into,
-                         term(call_.dbias, call_.bias_sum, found.bias[own], b, h),
-                         term(call_.dgain, call_.gain_sum, found.gain[own], b, h), scratch);
+                         term(call_.dbias, call_.bias_sum, middle, found.bias[own], b, h),
+                         term(call_.dgain, call_.gain_sum, call_.queries - 1, found.gain[own], b, h),
+                         scratch);
           if (!direct(pass, p)) std::fill_n(sums + row, pass.tiles[t].height, T(0));
         } else {
           forward_group(call_, call_.layout[l], pass, group, b, h, *sides, rows.from(row),
@@ -798,12 +818,14 @@ class Work {
     return {{own.k.data(), call_.size}, {own.v.data(), call_.value_size}};
   }
 
-  // Where entry (0, 0) of a head's gradient of a term is, for a slice; null: not asked for.
-  T* term(const Grid<T>& gradient, int64_t sum, std::vector<T>& own, int64_t b, int64_t h) {
+  // Where entry (0, 0) of a head's gradient of a term is, for a slice; null: not asked for. If tiles
+  // share its entries, it is at `zero` of them.
+  T* term(const Grid<T>& gradient, int64_t sum, int64_t zero, std::vector<T>& own, int64_t b,
+          int64_t h) {
     if (!gradient.data) return nullptr;
     if (!sum) return gradient.at(b, h, 0, 0);
     if (own.empty()) own.assign(sum, T(0));
-    return own.data() + call_.queries - 1;  // of a Toeplitz matrix
+    return own.data() + zero;
   }
 
   // Add what slices found to the gradients, in their order: whoever ends the one whose turn it is

@@ -47,6 +47,7 @@ class _Call(ctypes.Structure):
         *((name, _Rows) for name in ("dq", "dk", "dv")),
         *((name, _Grid) for name in ("dbias", "dgain")),
         *((name, c_int64) for name in ("bias_sum", "gain_sum")),
+        *((name, c_void_p) for name in ("bias_rows", "bias_columns")),
     )
 
 
@@ -58,6 +59,8 @@ class Arguments(NamedTuple):
     tables: head h has tables[h % len(tables)]. mask: bool, four axes of full size or 1. key_mask:
     (B, M) bool; interval: (B, N, 2) int32, the keys [x, y) that a query may see; contiguous.
     bias, gain: four axes of full size or 1, or a Toeplitz matrix as `reversed_table` gives it.
+    places: of the tokens, int64, contiguous; then the bias is a table (H or 1, K), whose entry
+    (row, j) is at place p(q_offset + row) - p(j) + K // 2.
     """
 
     q: Tensor
@@ -75,6 +78,8 @@ class Arguments(NamedTuple):
     interval: Tensor | None = None
     bias: Tensor | None = None
     gain: Tensor | None = None
+    places: Tensor | None = None
+    q_offset: int = 0
     first_batch_row: int = 0
 
     def of(self, rows: slice) -> Arguments:
@@ -99,7 +104,8 @@ class Arguments(NamedTuple):
 
 class Sums(NamedTuple):
     """dout, dlse: what comes back; dq, dk, dv: to be written. dbias, dgain: of a tensor
-    (B, H, N, M), all 0, of a Toeplitz matrix (B, H, N + M - 1), or None if not asked for."""
+    (B, H, N, M), all 0, of a Toeplitz matrix (B, H, N + M - 1), of a table for places (B, H, K),
+    or None if not asked for."""
 
     dout: Tensor
     dlse: Tensor | None
@@ -135,6 +141,11 @@ def run(native: Native, given: Arguments, sums: Sums | None = None) -> None:
         call.dq, call.dk, call.dv = _rows(sums.dq), _rows(sums.dk), _rows(sums.dv)
         call.dbias, call.bias_sum = _gradient(sums.dbias)
         call.dgain, call.gain_sum = _gradient(sums.dgain)
+    if given.places is not None and given.bias is not None:
+        size = given.places.element_size()
+        call.bias_columns = given.places.data_ptr()
+        call.bias_rows = call.bias_columns + given.q_offset * size
+        call.bias = _Grid(_middle(given.bias), 0, _step(given.bias), 0, 0)
     computed = "double" if q.dtype == torch.float64 else "float"
     function = getattr(native.library, f"anyseq_attention_{computed}")
     if function(ctypes.addressof(call), sums is not None):
@@ -155,11 +166,21 @@ def _grid(given: Tensor | None, q: Tensor) -> _Grid:
         return _Grid()
     if given.ndim == 2:
         first = given.data_ptr() + (q.shape[2] - 1) * given.element_size()
-        return _Grid(first, 0, given.stride(0) if given.shape[0] > 1 else 0, -1, 1)
+        return _Grid(first, 0, _step(given), -1, 1)
     steps = (
         step if size > 1 else 0 for step, size in zip(given.stride(), given.shape, strict=True)
     )
     return _Grid(given.data_ptr(), *steps)
+
+
+def _middle(table: Tensor) -> int:
+    """The address of the middle of the first row."""
+    return table.data_ptr() + table.shape[1] // 2 * table.element_size()
+
+
+def _step(table: Tensor) -> int:
+    """From head to head; 0 if they share one row."""
+    return table.stride(0) if table.shape[0] > 1 else 0
 
 
 def _gradient(given: Tensor | None) -> tuple[_Grid, int]:

@@ -37,6 +37,7 @@ def backward(job: Job, returning: Returning) -> Gradients:
         job.gain if returning.wants_gain else None,
     )
     dbias, dgain = (None if term is None else torch.zeros_like(term) for term in learned)
+    placed = (job.places is not None, False)
     # Of a term that batch rows or heads share, the kernel gives each pair's gradient, to be summed:
     # for so many batch rows at a time.
     batch, pairs = len(job.q), job.q.shape[1] * prod(job.sizes[:2])
@@ -44,16 +45,19 @@ def backward(job: Job, returning: Returning) -> Gradients:
     step = max(1, _KEPT // max(1, pairs)) if dense else batch
     for first in range(0, batch, step):
         rows = slice(first, first + step)
-        parts = [_room(term, given.of(rows)) for term in learned]
+        parts = [
+            _room(term, given.of(rows), by_place)
+            for term, by_place in zip(learned, placed, strict=True)
+        ]
         own_dlse = None if dlse is None else dlse[rows].contiguous()
         run(
             native,
             given.of(rows),
             Sums(dout[rows], own_dlse, dq[rows], dk[rows], dv[rows], *parts),
         )
-        for part, term, total in zip(parts, learned, (dbias, dgain), strict=True):
-            if part is not None and term is not None and total is not None:
-                _add(part, job.sizes, rows, total)
+        for part, total, by_place in zip(parts, (dbias, dgain), placed, strict=True):
+            if part is not None and total is not None:
+                _add(part, job.sizes, rows, total, by_place)
     return Gradients(dq, dk, dv, dbias, dgain)
 
 
@@ -85,18 +89,23 @@ def _arguments(job: Job, out: Tensor, lse: Tensor) -> Arguments:
         if interval is None:  # documents in pieces
             apart = job.query_documents()[:, None, :, None] == job.documents[:, None, None, :]
             mask = apart if mask is None else mask & apart
-    bias, gain = (
-        reversed_table(term, *sizes)
-        if term is not None and term.ndim == 2
-        else (None if term is None else term.resolve_neg())
-        for term in (job.bias, job.gain)
-    )
+    bias, gain = _term(job.bias, sizes, job.places), _term(job.gain, sizes)
     return Arguments(
         _side_by_side(job.q), _side_by_side(job.k), _side_by_side(job.v), out, lse,
         [_table_of(pattern, sizes) for pattern in job.pattern.heads()],
         job.scale, job.softcap, job.dropout_p, job.seed,
         mask, None if key_mask is None else key_mask.contiguous(), interval, bias, gain,
+        None if job.places is None else job.places.contiguous(), job.q_offset,
     )  # fmt: skip
+
+
+def _term(term: Tensor | None, sizes: Sizes, places: Tensor | None = None) -> Tensor | None:
+    """A bias or gain as the kernel reads it."""
+    if term is None or term.ndim == 4:
+        return None if term is None else term.resolve_neg()
+    if places is not None:
+        return term.resolve_neg().contiguous()
+    return reversed_table(term, *sizes)
 
 
 def _stretches(job: Job) -> Tensor | None:
@@ -125,19 +134,25 @@ def _side_by_side(given: Tensor) -> Tensor:
     return given.clone(memory_format=torch.contiguous_format)
 
 
-def _room(term: Tensor | None, given: Arguments) -> Tensor | None:
-    """For the gradient of a term: of each pair, or of each offset."""
+def _room(term: Tensor | None, given: Arguments, placed: bool) -> Tensor | None:
+    """For the gradient of a term: of each pair, or of each offset; or the whole table, if places
+    tell where in it."""
     if term is None:
         return None
     batch, heads, queries, _ = given.q.shape
     keys = given.k.shape[2]
+    if placed:
+        return term.new_empty(batch, heads, term.shape[1])
     if term.ndim == 2:
         return term.new_empty(batch, heads, queries + keys - 1)
     return term.new_zeros(batch, heads, queries, keys)
 
 
-def _add(part: Tensor, sizes: Sizes, rows: slice, total: Tensor) -> None:
+def _add(part: Tensor, sizes: Sizes, rows: slice, total: Tensor, placed: bool) -> None:
     """Sum the gradients of some batch rows to those of the term."""
+    if placed:
+        total += part.sum(0).sum_to_size(total.shape)
+        return
     if total.ndim == 2:
         reach, count = total.shape[1] // 2, part.shape[2]
         first = reach - (sizes.keys - 1 - sizes.q_offset)

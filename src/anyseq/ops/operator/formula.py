@@ -10,7 +10,6 @@ from anyseq.errors import InvalidArgument
 from anyseq.ops.call import Call
 from anyseq.ops.operator.given import Given
 from anyseq.ops.operator.keys import combined
-from anyseq.positions import Toeplitz
 from anyseq.probability import Softmax
 
 
@@ -56,7 +55,7 @@ def differentiable_gradients(
     keys, values = (side.repeat_interleave(groups, dim=1) for side in (k, v))
     scores, slope = (q * scale) @ keys.mT, None
     if bias is not None:
-        scores = scores + _dense(bias, call)
+        scores = scores + _dense(bias, call, given.places)
     if softcap:
         bent = torch.tanh(scores / softcap)
         scores, slope = softcap * bent, 1 - bent**2
@@ -77,7 +76,7 @@ def differentiable_gradients(
         dscores @ keys * scale,
         _by_group(dkeys, groups),
         _by_group(dvalues, groups),
-        _of_term(dscores, bias, call) if wants_bias and bias is not None else None,
+        _of_term(dscores, bias, call, given.places) if wants_bias and bias is not None else None,
         _of_term(dmixing * weights, gain, call) if wants_gain and gain is not None else None,
     ]
     return [
@@ -87,8 +86,17 @@ def differentiable_gradients(
     ]
 
 
-def _dense(term: Tensor, call: Call) -> Tensor:
-    return call.dense(Toeplitz(term)) if term.ndim == 2 else term
+def _dense(term: Tensor, call: Call, places: Tensor | None = None) -> Tensor:
+    """A bias or gain as a tensor that broadcasts to (B, H, N, M)."""
+    return term[:, _offsets(term, call, places)] if term.ndim == 2 else term
+
+
+def _offsets(table: Tensor, call: Call, places: Tensor | None) -> Tensor:
+    """(N, M): where the entries of a Toeplitz matrix stand in its table."""
+    _, _, i, j = call.indices()
+    if places is not None:
+        i, j = places[i], places[j]
+    return i - j + table.shape[1] // 2
 
 
 def _by_group(gradient: Tensor, groups: int) -> Tensor:
@@ -99,11 +107,10 @@ def _by_group(gradient: Tensor, groups: int) -> Tensor:
     return gradient.reshape(batch, heads // groups, groups, *rest).sum(2)
 
 
-def _of_term(gradient: Tensor, term: Tensor, call: Call) -> Tensor:
+def _of_term(gradient: Tensor, term: Tensor, call: Call, places: Tensor | None = None) -> Tensor:
     """Of a bias or gain, from that of its entries (B, H, N, M)."""
     if term.ndim == 4:
         return gradient.sum_to_size(term.shape)
-    _, _, i, j = call.indices()
-    places = (i - j + term.shape[1] // 2).flatten()
-    by_head = gradient.sum(0).reshape(gradient.shape[1], -1).sum_to_size(len(term), len(places))
-    return torch.zeros_like(term).index_add(1, places, by_head)
+    at = _offsets(term, call, places).flatten()
+    by_head = gradient.sum(0).reshape(gradient.shape[1], -1).sum_to_size(len(term), len(at))
+    return torch.zeros_like(term).index_add(1, at, by_head)

@@ -22,6 +22,7 @@ class Given(NamedTuple):
     mask: bool, four axes, each of full size or 1. key_mask: (B, M) bool. True = may attend.
     documents: (B, M) int64.
     bias, gain: (H or 1, 2r+1) coefficients of a Toeplitz matrix, or four axes of full size or 1.
+    places: (tokens,) int64, if the bias is Toeplitz in places[i] - places[j] instead of i - j.
     seed: () int64, for dropout.
     pattern: its key (see `keys`), or "" for none; is_causal: and j <= i.
     softcap: 0 for none.
@@ -36,6 +37,7 @@ class Given(NamedTuple):
     documents: Tensor | None
     bias: Tensor | None
     gain: Tensor | None
+    places: Tensor | None
     seed: Tensor | None
     pattern: str
     is_causal: bool
@@ -68,6 +70,7 @@ class Given(NamedTuple):
             self.documents,
             bias,
             gain,
+            self.places,
             0 if self.seed is None else int(self.seed),
             combined(self.pattern, self.is_causal),
             self.scale,

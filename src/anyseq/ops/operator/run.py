@@ -8,7 +8,7 @@ from anyseq.ops.call import Call, Term
 from anyseq.ops.operator.keys import key_of
 from anyseq.ops.operator.op import Step, is_plain, tiles
 from anyseq.patterns import evaluated
-from anyseq.positions import Toeplitz
+from anyseq.positions import GridToeplitz, Toeplitz
 
 
 def run_tiles(call: Call, native: bool) -> tuple[torch.Tensor, torch.Tensor]:
@@ -22,8 +22,10 @@ def run_tiles(call: Call, native: bool) -> tuple[torch.Tensor, torch.Tensor]:
         # Drawn from torch's own random state, so that torch.manual_seed governs dropout here, too.
         seed = torch.randint(2**62, (), dtype=torch.int64)
     bias, gain = _tensor(call.bias), _tensor(call.gain)
+    places = call.bias.places if isinstance(call.bias, GridToeplitz) else None
     tensors = (
-        call.q, call.k, call.v, mask, call.key_mask, call.document_ids, bias, gain, seed,
+        call.q, call.k, call.v, mask, call.key_mask, call.document_ids, bias, gain, places,
+        seed,
     )  # fmt: skip
     run = Step.apply if is_plain(*(one for one in tensors if one is not None)) else tiles
     out, lse = run(
@@ -40,4 +42,6 @@ def run_tiles(call: Call, native: bool) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def _tensor(term: Term | None) -> torch.Tensor | None:
+    if isinstance(term, GridToeplitz):
+        return term.table
     return term.coefficients if isinstance(term, Toeplitz) else term

@@ -131,7 +131,7 @@ class _Work:
             job.v[b, sides],
             job.scale,
             job.softcap,
-            _term(job.bias, bias_gradient, b, own, job.q_offset),
+            _term(job.bias, bias_gradient, b, own, job.q_offset, job.places),
             _term(job.gain, gain_gradient, b, own, job.q_offset),
             None if job.mask is None else _of_heads(job.mask, b, own),
             None if job.key_mask is None else job.key_mask[b],
@@ -142,13 +142,19 @@ class _Work:
 
 
 def _term(
-    given: Tensor | None, gradient: Tensor | None, b: int, own: slice, q_offset: int
+    given: Tensor | None,
+    gradient: Tensor | None,
+    b: int,
+    own: slice,
+    q_offset: int,
+    places: Tensor | None = None,
 ) -> Term | None:
     if given is None:
         return None
     if given.ndim == 2:
         rows = own if len(given) > 1 else slice(0, 1)
-        return ToeplitzTerm(given[rows], None if gradient is None else gradient[rows], q_offset)
+        own_gradient = None if gradient is None else gradient[rows]
+        return ToeplitzTerm(given[rows], own_gradient, q_offset, places)
     own_gradient = None if gradient is None else _of_heads(gradient, b, own)
     return GivenTerm(_of_heads(given, b, own), own_gradient)
 

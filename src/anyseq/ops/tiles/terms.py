@@ -23,11 +23,14 @@ class Term(Protocol):
 
 
 class ToeplitzTerm:
-    """Entry (i, j) is table[:, q_offset + i - j + reach], for a table (heads or 1, 2·reach + 1)."""
+    """Entry (i, j) is table[:, p(q_offset + i) - p(j) + reach], for a table (heads or 1,
+    2·reach + 1). places: p(0), p(1), ...; 0, 1, ... unless given."""
 
-    def __init__(self, table: Tensor, gradient: Tensor | None, q_offset: int) -> None:
+    def __init__(
+        self, table: Tensor, gradient: Tensor | None, q_offset: int, places: Tensor | None = None
+    ) -> None:
         self.table, self.gradient = table, gradient
-        self.zero = table.shape[1] // 2 + q_offset  # the place of entry (0, 0)
+        self.q_offset, self.places = q_offset, places
 
     def tiles(self, batch: Batch) -> Tensor:
         return self.table[:, self._places(batch)]
@@ -41,7 +44,10 @@ class ToeplitzTerm:
 
     def _places(self, batch: Batch) -> Tensor:
         """(T, m, w), or (1, m, w) if they are the same in all tiles."""
-        places = self.zero + batch.rows[:, :, None] - batch.columns[:, None, :]
+        rows, columns = batch.rows + self.q_offset, batch.columns
+        if self.places is not None:
+            rows, columns = self.places[rows], self.places[columns]
+        places = self.table.shape[1] // 2 + rows[:, :, None] - columns[:, None, :]
         return places[:1] if bool((places == places[:1]).all()) else places
 
 
