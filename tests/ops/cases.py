@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 import anyseq as aq
+from anyseq.ops.operator.given import Given as Arguments
 from anyseq.patterns import Landmarks, Pattern, Residue, Ring, Summary
 
 
@@ -46,6 +47,18 @@ class Given:
 def given(n: int, m: int | None = None, heads: int = 2, **arguments: Any) -> Given:
     kv_heads = arguments.pop("kv_heads", None)
     return Given(n, m, heads, kv_heads, arguments)
+
+
+def tile_arguments(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, **arguments: Any
+) -> Arguments:
+    """Of the operator `tiles`, in its order."""
+    usual: dict[str, Any] = {
+        "pattern": "", "is_causal": False, "scale": 0.5, "softcap": 0.0, "dropout_p": 0.0,
+        "q_offset": 0, "native": True,
+    }  # fmt: skip
+    none = dict.fromkeys(Arguments._fields)
+    return Arguments(**(none | usual | {"q": q, "k": k, "v": v} | arguments))
 
 
 def table(n: int, heads: int = 2, seed: int = 4) -> aq.Toeplitz:

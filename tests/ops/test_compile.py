@@ -13,8 +13,9 @@ from torch import nn
 
 import anyseq as aq
 from anyseq.ops import prepare
+from anyseq.ops.operator.given import Given
 from anyseq.ops.operator.keys import key_of
-from ops.cases import coin, inputs, random
+from ops.cases import coin, inputs, random, tile_arguments
 from versions import compiles
 
 MODULES: Mapping[str, Callable[[], nn.Module]] = {
@@ -182,52 +183,53 @@ def test_compiled_by_inductor() -> None:
     check("URPE, star", (70,), backend="inductor")
 
 
-def tile_arguments(name: str, native: bool) -> tuple[Any, ...]:
-    q, k, v = (side.requires_grad_() for side in inputs(7, heads=2))
-    nothing: dict[str, Any] = {
-        "mask": None, "key_mask": None, "documents": None, "bias": None, "gain": None,
-        "seed": None, "pattern": "", "is_causal": False, "scale": 0.5, "softcap": 0.0,
-        "dropout_p": 0.0, "q_offset": 0, "native": native,
-    }  # fmt: skip
-    cases: dict[str, dict[str, Any]] = {
-        "dense": {},
-        "sparse": {"pattern": key_of(aq.Star(1)), "key_mask": coin(2, 7)},
-        "Toeplitz": {
-            "bias": random(2, 13, seed=4).requires_grad_(),
-            "gain": random(1, 15, seed=5).requires_grad_(),
-            "is_causal": True,
-        },
-        "tensors": {
-            "bias": random(2, 2, 7, 7, seed=4).transpose(2, 3).requires_grad_(),
-            "gain": random(1, 2, 1, 7, seed=5).requires_grad_(),
-            "mask": coin(2, 1, 7, 7),
-        },
-        "half": {"pattern": key_of(aq.Window(2))},
-    }
-    if name == "half":
-        q, k, v = (side.detach().bfloat16().requires_grad_() for side in (q, k, v))
-    return (q, k, v, *(nothing | cases[name]).values())
+CALLS: dict[str, dict[str, Any]] = {
+    "dense": {},
+    "sparse": {"pattern": key_of(aq.Star(1)), "key_mask": coin(2, 7)},
+    "Toeplitz": {
+        "bias": random(2, 13, seed=4).requires_grad_(),
+        "gain": random(1, 15, seed=5).requires_grad_(),
+        "is_causal": True,
+    },
+    "places": {
+        "bias": random(2, 25, seed=4).requires_grad_(),
+        "places": torch.tensor([0, 1, 2, 5, 6, 7, 10]),
+    },
+    "tensors": {
+        "bias": random(2, 2, 7, 7, seed=4).transpose(2, 3).requires_grad_(),
+        "gain": random(1, 2, 1, 7, seed=5).requires_grad_(),
+        "mask": coin(2, 1, 7, 7),
+    },
+    "half": {"pattern": key_of(aq.Window(2))},
+}
+
+
+def call(name: str, native: bool) -> Given:
+    dtype = torch.bfloat16 if name == "half" else torch.float64
+    q, k, v = (side.to(dtype).requires_grad_() for side in inputs(7, heads=2))
+    return tile_arguments(q, k, v, native=native, **CALLS[name])
 
 
 @pytest.mark.parametrize("native", [True, False])
-@pytest.mark.parametrize("name", ["dense", "sparse", "Toeplitz", "tensors", "half"])
+@pytest.mark.parametrize("name", CALLS)
 def test_the_operator_keeps_torchs_rules(name: str, native: bool) -> None:
-    torch.library.opcheck(torch.ops.anyseq.tiles.default, tile_arguments(name, native))
+    torch.library.opcheck(torch.ops.anyseq.tiles.default, call(name, native))
 
 
 @pytest.mark.parametrize("native", [True, False])
-@pytest.mark.parametrize("name", ["sparse", "Toeplitz", "tensors", "half"])
+@pytest.mark.parametrize("name", CALLS)
 def test_gradients_lie_in_memory_as_the_operator_promises(name: str, native: bool) -> None:
     """As projections leave q, k and v: tokens before heads. In half precision the gradients are
     copies, which must lie so, too."""
-    q, k, v, *rest = (
-        one.detach() if isinstance(one, torch.Tensor) else one
-        for one in tile_arguments(name, native)
+    detached = (
+        one.detach() if isinstance(one, torch.Tensor) else one for one in call(name, native)
     )
+    q, k, v, *rest = detached
     sides = [one.transpose(1, 2).contiguous().transpose(1, 2) for one in (q, k, v)]
-    out, lse = torch.ops.anyseq.tiles(*sides, *rest)
-    wants = [term is not None for term in rest[3:5]]
-    arguments = (out, None, out, lse, *wants, *sides, *rest)
+    given = Given(*sides, *rest)
+    out, lse = torch.ops.anyseq.tiles(*given)
+    wants = given.bias is not None, given.gain is not None
+    arguments = (out, None, out, lse, *wants, *given)
     torch.library.opcheck(torch.ops.anyseq.tiles_backward.default, arguments)
     for gradient, side in zip(torch.ops.anyseq.tiles_backward(*arguments), sides, strict=False):
         assert gradient.stride() == side.stride()

@@ -9,8 +9,9 @@ import torch
 
 import anyseq as aq
 from anyseq.ops.native import missing
+from anyseq.ops.operator.given import Given
 from anyseq.ops.operator.keys import key_of
-from ops.cases import coin, random
+from ops.cases import coin, random, tile_arguments
 
 pytestmark = pytest.mark.skipif(missing() is not None, reason="no native kernel")
 
@@ -25,22 +26,22 @@ CALLS: dict[str, dict[str, Any]] = {
         "gain": random(1, 1, 70, 70, seed=5).float(),
         "softcap": 2.0,
     },
+    "places": {
+        "bias": random(4, 139, seed=4).float(),
+        "places": torch.arange(70).flip(0),
+        "pattern": key_of(aq.Window(5)),
+    },
     "nobody": {"pattern": key_of(~aq.Full())},
     "large": {"gain": torch.full((1, 1, 1, 1), 3e4), "pattern": key_of(aq.Window(5))},
     "small": {"gain": torch.full((1, 1, 1, 1), 2e-6), "pattern": key_of(aq.Window(5))},
 }
 
 
-def arguments(name: str, dtype: torch.dtype) -> list[Any]:
-    """Of the operator `tiles`; k and v with half as many heads, tokens before heads in memory."""
+def arguments(name: str, dtype: torch.dtype) -> Given:
+    """k and v with half as many heads, tokens before heads in memory."""
     q = random(2, 70, 4, 8, seed=1).transpose(1, 2).to(dtype)
     k, v = (random(2, 70, 2, size, seed=size).transpose(1, 2).to(dtype) for size in (8, 6))
-    plain: dict[str, Any] = {
-        "mask": None, "key_mask": None, "documents": None, "bias": None, "gain": None, "seed": None,
-        "pattern": "", "is_causal": False, "scale": 0.4, "softcap": 0.0, "dropout_p": 0.0,
-        "q_offset": 0, "native": True,
-    }  # fmt: skip
-    return [q, k, v, *(plain | CALLS[name]).values()]
+    return tile_arguments(q, k, v, scale=0.4, **CALLS[name])
 
 
 def same_bits(found: torch.Tensor, expected: torch.Tensor) -> bool:
@@ -51,13 +52,13 @@ def same_bits(found: torch.Tensor, expected: torch.Tensor) -> bool:
 @pytest.mark.parametrize("name", CALLS)
 def test_halves_are_float32_rounded_once(name: str, dtype: torch.dtype) -> None:
     halves = arguments(name, dtype)
-    singles = [*(side.float() for side in halves[:3]), *halves[3:]]
+    singles = halves._replace(q=halves.q.float(), k=halves.k.float(), v=halves.v.float())
     out, lse = torch.ops.anyseq.tiles(*halves)
     expected, expected_lse = torch.ops.anyseq.tiles(*singles)
     assert same_bits(out, expected.to(dtype))
     assert same_bits(lse, expected_lse)
     coming = random(*out.shape, seed=9).to(dtype)
-    wants = [term is not None for term in halves[6:8]]
+    wants = halves.bias is not None, halves.gain is not None
     found = torch.ops.anyseq.tiles_backward(coming, None, out, lse, *wants, *halves)
     whole = torch.ops.anyseq.tiles_backward(
         coming.float(), None, out.float(), lse, *wants, *singles
@@ -74,7 +75,7 @@ def test_every_number_is_read_and_written(dtype: torch.dtype) -> None:
     every = torch.arange(-(2**15), 2**15).to(torch.int16).view(dtype)
     v = every[~every.isnan()].reshape(1, 1, 1, -1)
     one = torch.ones(1, 1, 1, 1, dtype=dtype)
-    out, _ = torch.ops.anyseq.tiles(one, one, v, *arguments("window", dtype)[3:])
+    out, _ = torch.ops.anyseq.tiles(*arguments("window", dtype)._replace(q=one, k=one, v=v))
     finite = v.isfinite()
     assert torch.equal(out[finite].float(), v[finite].float())
     torch.testing.assert_close(out[~finite], v[~finite], equal_nan=True)

@@ -273,7 +273,7 @@ def test_masked_pairs_of_one_slice_are_left_to_the_others(monkeypatch: pytest.Mo
     # -0 + 0 is 0: the sign says what was touched
     marked = torch.zeros_like(bias)
     marked.fill_(-0.0)
-    monkeypatch.setattr(heads, "_room", lambda term, given: None if term is None else marked)
+    monkeypatch.setattr(heads, "_room", lambda term, *rest: None if term is None else marked)
     monkeypatch.setattr(heads, "_add", lambda *arguments: None)
     aq.attention(q, k, v, pattern=pattern, bias=bias, backend="native").sum().backward()
     outside = ~pattern.mask(300)
