@@ -53,12 +53,11 @@ def tile_arguments(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, **arguments: Any
 ) -> Arguments:
     """Of the operator `tiles`, in its order."""
-    usual: dict[str, Any] = {
+    usual: dict[str, Any] = dict.fromkeys(Arguments._fields) | {
         "pattern": "", "is_causal": False, "scale": 0.5, "softcap": 0.0, "dropout_p": 0.0,
         "q_offset": 0, "native": True,
     }  # fmt: skip
-    none = dict.fromkeys(Arguments._fields)
-    return Arguments(**(none | usual | {"q": q, "k": k, "v": v} | arguments))
+    return Arguments(**(usual | {"q": q, "k": k, "v": v} | arguments))
 
 
 def table(n: int, heads: int = 2, seed: int = 4) -> aq.Toeplitz:

@@ -221,12 +221,13 @@ def test_the_operator_keeps_torchs_rules(name: str, native: bool) -> None:
 def test_gradients_lie_in_memory_as_the_operator_promises(name: str, native: bool) -> None:
     """As projections leave q, k and v: tokens before heads. In half precision the gradients are
     copies, which must lie so, too."""
-    detached = (
-        one.detach() if isinstance(one, torch.Tensor) else one for one in call(name, native)
-    )
-    q, k, v, *rest = detached
-    sides = [one.transpose(1, 2).contiguous().transpose(1, 2) for one in (q, k, v)]
-    given = Given(*sides, *rest)
+    given = call(name, native)
+    sides = [
+        side.detach().transpose(1, 2).contiguous().transpose(1, 2)
+        for side in (given.q, given.k, given.v)
+    ]
+    terms = [None if term is None else term.detach() for term in (given.bias, given.gain)]
+    given = given._replace(q=sides[0], k=sides[1], v=sides[2], bias=terms[0], gain=terms[1])
     out, lse = torch.ops.anyseq.tiles(*given)
     wants = given.bias is not None, given.gain is not None
     arguments = (out, None, out, lse, *wants, *given)
