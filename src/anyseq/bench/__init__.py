@@ -4,6 +4,7 @@ from anyseq.bench.adaptive import bench_adaptive
 from anyseq.bench.attention import bench_attention
 from anyseq.bench.check import bench_check
 from anyseq.bench.construct import bench_construct
+from anyseq.bench.everyday import bench_everyday
 from anyseq.bench.fit import bench_fit
 from anyseq.bench.hf import bench_hf
 from anyseq.bench.methods import bench_methods
@@ -14,6 +15,7 @@ __all__ = [
     "bench_attention",
     "bench_check",
     "bench_construct",
+    "bench_everyday",
     "bench_fit",
     "bench_hf",
     "bench_methods",

@@ -13,11 +13,13 @@ from anyseq.bench import (
     bench_attention,
     bench_check,
     bench_construct,
+    bench_everyday,
     bench_fit,
     bench_hf,
     bench_methods,
     bench_training,
 )
+from anyseq.cli.bench_everyday_text import everyday_text
 from anyseq.cli.bench_hf_text import hf_text
 from anyseq.cli.bench_methods_text import methods_text
 from anyseq.cli.bench_text import (
@@ -41,15 +43,24 @@ _BENCHES: Mapping[str, tuple[Callable[[Progress], _Figures], Callable[[_Figures]
     "fit": (bench_fit, fit_text),
     "training": (bench_training, training_text),
     "hf": (bench_hf, hf_text),
+    "everyday": (bench_everyday, everyday_text),
 }
 _DRAWN = ("attention", "check")
-_SHORTENED = ("methods", "hf")
+_SHORTENED = ("methods", "hf", "everyday")
 _CROWDED = ("attention", "hf")
 
 
 def bench(
     what: Literal[
-        "construct", "attention", "check", "methods", "adaptive", "fit", "training", "hf"
+        "construct",
+        "attention",
+        "check",
+        "methods",
+        "adaptive",
+        "fit",
+        "training",
+        "hf",
+        "everyday",
     ],
     /,
     *,
@@ -76,6 +87,8 @@ def bench(
         (pip install "anyseq[experiments]"). Some minutes.
         hf: a training step of Hugging Face models (pip install "anyseq[hf]") as they are, beside
         transformers' own attention, in time and memory. Half an hour.
+        everyday: half precision, padding, images, compiling and exporting, beside torch's own
+        attention. Some minutes.
     json
         Print JSON.
     into
@@ -85,8 +98,8 @@ def bench(
         attention and check only: a folder for their JSON and picture; bench-attention or
         bench-check unless given.
     quick
-        methods: a few functions, hardly any training, and equal errors for 2 tokens. hf: tiny
-        models, to see that it runs.
+        methods: a few functions, hardly any training, and equal errors for 2 tokens. hf
+        and everyday: tiny models, to see that they run.
     beside
         attention and hf only: how many busy processes the everyday shapes, or the models, are
         measured beside, after the quiet measurement. They are started and ended by the bench; 2
@@ -104,6 +117,8 @@ def bench(
         elif what == "hf":
             busy = 2 if beside is None else whole("beside", beside)
             figures = bench_hf(progress, beside=busy, quick=quick)
+        elif what == "everyday":
+            figures = bench_everyday(progress, quick=quick)
         elif what == "attention" and beside is not None:
             figures = bench_attention(progress, beside=whole("beside", beside))
         else:
