@@ -1,10 +1,12 @@
 """Reach, refinement, symmetries and paths of a design."""
 
+from anyseq.graph.borders import keys_seen
 from anyseq.graph.edges import TooManyEdges
+from anyseq.graph.hearing import hears
 from anyseq.graph.path import PATH_SECONDS, Path, hamiltonian_path
 from anyseq.graph.reach import PICTURE_TOKENS, Reach, connections_of, reach
 from anyseq.graph.refinement import Refinement, refine
-from anyseq.graph.symmetry import Symmetry, symmetry
+from anyseq.graph.symmetry import Symmetry, apart_after, fixing, symmetry
 
 __all__ = [
     "PATH_SECONDS",
@@ -14,8 +16,12 @@ __all__ = [
     "Refinement",
     "Symmetry",
     "TooManyEdges",
+    "apart_after",
     "connections_of",
+    "fixing",
     "hamiltonian_path",
+    "hears",
+    "keys_seen",
     "reach",
     "refine",
     "symmetry",

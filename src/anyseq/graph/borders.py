@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from anyseq.design import Design
+from anyseq.design import Design, Recurrence
 from anyseq.graph.edges import Array, all_see_themselves, row_blocks, vertices
 from anyseq.patterns import Pattern
 from anyseq.positions import URPE, ALiBi, RelativeBias, Rotary, base_of
@@ -18,9 +18,12 @@ def told_by_borders(design: Design) -> bool:
 
     A gain for each offset shows which offsets are visible (equal scores give weight to all; with
     ALiBi only softmax leaves no visible key without weight), the largest and the smallest among
-    them. A bias for each offset shows where BOS is, to a token that sees it and itself.
+    them. A bias for each offset shows where BOS is, to a token that sees it and itself. A
+    recurrence counts the tokens.
     """
     size, layer = vertices(design), design.layer_cycle[0]
+    if isinstance(layer.mixer, Recurrence):
+        return True
     base, heads = base_of(layer.position), layer.sees.heads()
     if not layer.attends or any(head.differs for head in heads):
         return False

@@ -22,13 +22,26 @@ def find(relations: Sequence[Relation], begin: Array, i: int, other: int) -> dic
 
     begin: (size,) colours that it keeps.
     """
-    ours, theirs = _closed(relations, i), _closed(relations, other)
+    return _find(relations, begin, _closed(relations, i), _closed(relations, other), (i, other))
+
+
+def find_within(
+    relations: Sequence[Relation], begin: Array, place: int, pair: tuple[int, int]
+) -> dict[int, int] | None:
+    """An isomorphism of what reaches a place onto itself that maps one vertex of it to another."""
+    ours = _closed(relations, place)
+    return _find(relations, begin, ours, ours, pair) if np.isin(pair, ours).all() else None
+
+
+def _find(
+    relations: Sequence[Relation], begin: Array, ours: Array, theirs: Array, pair: tuple[int, int]
+) -> dict[int, int] | None:
     if len(ours) != len(theirs):
         return None
     both = [one.within(ours).beside(one.within(theirs)) for one in relations]
     colours = np.concatenate([begin[ours], begin[theirs]])
     search = _Search(both, ours, theirs)
-    root = (int(np.searchsorted(ours, i)), int(np.searchsorted(theirs, other)))
+    root = (int(np.searchsorted(ours, pair[0])), int(np.searchsorted(theirs, pair[1])))
     found = search.extend(colours, root)
     if found is None:
         return None

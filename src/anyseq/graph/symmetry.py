@@ -16,13 +16,23 @@ from itertools import chain
 import numpy as np
 
 from anyseq.base import check_time
-from anyseq.design import Design, Layer
+from anyseq.design import (
+    Average,
+    Bilinear,
+    Convolution,
+    Design,
+    Layer,
+    LinearAttention,
+    Mixer,
+    Recurrence,
+)
 from anyseq.graph.borders import keys_seen
 from anyseq.graph.edges import Array, Edges, TooManyEdges, edges_of, vertices
-from anyseq.graph.isomorphism import GivenUp, find
+from anyseq.graph.isomorphism import GivenUp, find, find_within
 from anyseq.graph.labels import geometric, labels, start
 from anyseq.graph.reach import reach
 from anyseq.graph.relations import Relation, stable
+from anyseq.graph.rounds import rounds
 from anyseq.positions import URPE, GridBias, RelativeBias, Rotary
 
 _MOST_EDGES = 1 << 25
@@ -46,14 +56,12 @@ class Symmetry:
 
 def symmetry(design: Design, target: str = "all") -> Symmetry:
     """Whether two places look alike; all wanted pairs of tokens are supposed to meet."""
-    if not all(layer.attends for layer in design.layer_cycle):
-        return Symmetry(None)
     if _keeps_offsets(design, target):
         # the isomorphism is then a shift of R_i, which begins with the first token, onto R_i',
         # which does so too: a shift by 0
         return Symmetry(True)
     try:
-        relations = _relations(design)
+        relations = list(dict.fromkeys(chain(*_relations(design))))
     except TooManyEdges:
         return Symmetry(None)
     begin = start(design)
@@ -94,6 +102,8 @@ def _keeps_offsets(design: Design, target: str) -> bool:
 def _keeps(layer: Layer, size: int) -> bool:
     """Whether i - j is a gain label, or told by a bias label of a row with another one or a
     sink."""
+    if isinstance(layer.mixer, Mixer):
+        return isinstance(layer.mixer, Convolution | Recurrence | Bilinear)
     if isinstance(layer.position, URPE):
         return True
     if not isinstance(layer.position, RelativeBias | Rotary | GridBias):
@@ -101,16 +111,74 @@ def _keeps(layer: Layer, size: int) -> bool:
     return layer.sinks or all(1 not in keys_seen(head, size) for head in layer.sees.heads())
 
 
-def _relations(design: Design) -> list[Relation]:
-    """One for each head of each layer."""
+def apart_after(design: Design) -> int | None:
+    """Layers, counted from the second one, after which no two places look alike when all tokens
+    differ: then, by what they attend to, labels and colours, whatever the tokens are. None if
+    colours do not show it, or there are too many connections to look.
+    """
+    turned = design.turned(1 % len(design.layer_cycle))
+    begin, bos = start(design), int(design.bos)
+    if len(np.unique(begin[bos:])) == design.tokens:
+        return 0
+    heads = turned.layer_cycle[0].sees.heads()
+    if any(len(np.unique(keys_seen(head, design.size)[bos:])) == design.tokens for head in heads):
+        return 1  # all attend to different numbers of keys
+    try:
+        cycle = _relations(turned)
+    except TooManyEdges:
+        return None
+    colours, layers = rounds(cycle, begin)
+    return layers if len(np.unique(colours[bos:])) == design.tokens else None
+
+
+def fixing(design: Design, place: int) -> dict[int, int] | None:
+    """An isomorphism of what reaches a token onto itself that keeps this token and moves others,
+    as {token: token}; None if none is found."""
+    try:
+        relations = list(dict.fromkeys(chain(*_relations(design))))
+    except TooManyEdges:
+        return None
+    begin, bos = start(design) * 2, int(design.bos)
+    begin[place + bos] += 1
+    colours = stable(relations, begin)[bos:]
+    try:
+        for u, v in _pairs(colours):
+            found = find_within(relations, begin, place + bos, (u + bos, v + bos))
+            if found is not None:
+                return {a - bos: b - bos for a, b in found.items() if a >= bos}
+    except GivenUp:
+        pass
+    return None
+
+
+def _relations(design: Design) -> list[list[Relation]]:
+    """Those of each layer, one for each of its heads; equal ones are one object."""
     size = vertices(design)
-    relations = {}
+    known: dict[object, Relation] = {}
+    cycle = []
     for layer in design.layer_cycle:
-        for head in layer.sees.heads():
-            kind = (head, layer.position, layer.sinks)
-            if kind not in relations:
-                relations[kind] = _relaxed(edges_of(head, size, _MOST_EDGES), layer)
-    return list(relations.values())
+        kinds = [
+            (head, layer.mixer, layer.position, layer.sinks)
+            for head in dict.fromkeys(layer.sees.heads())
+        ]
+        for kind in kinds:
+            if kind not in known:
+                edges = edges_of(kind[0], size, _MOST_EDGES)
+                known[kind] = _relaxed(edges, layer) if layer.attends else _mixed(edges, layer)
+        cycle.append([known[kind] for kind in kinds])
+    return cycle
+
+
+def _mixed(edges: Edges, layer: Layer) -> Relation:
+    """Edges of a layer that is no attention: sums by offset show it, averages and linear attention
+    do not, and a bilinear map has a number for each pair."""
+    row, column = edges.rows().astype(np.int64), edges.columns.astype(np.int64)
+    label = row - column + edges.size
+    if isinstance(layer.mixer, Bilinear):
+        label = row * edges.size + column
+    elif isinstance(layer.mixer, Average | LinearAttention):
+        label = np.zeros_like(row)
+    return Relation(edges.size, row, column, label)
 
 
 def _relaxed(edges: Edges, layer: Layer) -> Relation:

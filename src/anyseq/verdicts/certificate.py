@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 
 from anyseq.base import layers_text
-from anyseq.design import Design
+from anyseq.design import Average, Design, LinearAttention
+from anyseq.patterns import Blocks
 from anyseq.verdicts import verify
-from anyseq.verdicts.verify_places import looks_different, told_apart
+from anyseq.verdicts.verify_places import looks_different, tells_keys, told_apart
 
-KINDS = ("gather", "rigid", "mean", "fixed width")
+KINDS = ("gather", "rigid", "readout", "mean", "fixed width")
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,6 +28,7 @@ class Certificate:
     layers: after how many more all wanted pairs have met, from `phase` of the cycle on.
     proof, hub: how that was found; a position that sees all and is seen by all, if that is it.
     full_layer: the pattern that sees all. order: (tokens,) a Hamiltonian path.
+    useful: of a readout, the layers of the cycle, counted from 0, whose keys are told apart.
     """
 
     kind: str
@@ -39,6 +41,7 @@ class Certificate:
     rounds: int = 0
     full_layer: int | None = None
     order: np.ndarray | None = None
+    useful: tuple[int, ...] = ()
 
     def verify(self) -> bool:
         """Check it again, by code that shares nothing with the rules that found it: who meets whom
@@ -51,7 +54,10 @@ class Certificate:
             if self.full_layer not in range(len(design.cycle)):
                 return False
             layer = design.layer_cycle[self.full_layer or 0]
-            return layer.attends and verify.sees_all(layer.sees, design.tokens, design.bos)
+            sums = layer.attends or isinstance(layer.mixer, Average | LinearAttention)
+            return sums and verify.sees_all(layer.sees, design.tokens, design.bos)
+        if self.kind == "readout":
+            return self._verify_readout()
         if self.kind == "fixed width" and (
             self.order is None
             or not verify.follows(design.cycle, design.tokens, design.bos, self.order)
@@ -59,7 +65,8 @@ class Certificate:
             return False
         if self.kind == "gather" and not told_apart(design, self.rounds):
             return False
-        if self.kind == "rigid" and not looks_different(design):
+        layers = None if design.depth is None else self.rounds
+        if self.kind == "rigid" and not looks_different(design, layers):
             return False
         return verify.all_meet(
             design.cycle,
@@ -70,6 +77,26 @@ class Certificate:
             phase=self.phase,
             hub=self.hub if self.proof == "hub" else None,
             by_offsets=self.proof == "offsets",
+        )
+
+    def _verify_readout(self) -> bool:
+        design, readout = self.design, self.design.readout
+        if readout == "all":
+            return False
+        place = design.tokens - 1 if readout == "last" else int(readout)
+        if not all(tells_keys(design, one, by_windows=design.depth is None) for one in self.useful):
+            return False
+        cycle = [
+            layer.sees if one in self.useful else Blocks(1)
+            for one, layer in enumerate(design.layer_cycle)
+        ]
+        return verify.reaches_one(
+            [*cycle[self.phase :], *cycle[: self.phase]],
+            design.tokens,
+            design.bos,
+            place=place,
+            causal=self.target == "causal",
+            layers=self.layers,
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -85,9 +112,13 @@ class Certificate:
     def __str__(self) -> str:
         if self.kind == "mean":
             return "one layer of uniform attention to all tokens, then a feed-forward layer"
+        if self.kind == "readout":
+            within = layers_text(self.layers)
+            return f"all that the output may depend on reaches it, key by key, within {within}"
         meet = f"all pairs meet within {layers_text(self.layers)}"
         meet += f" (by {self.proof})"
         if self.kind == "rigid":
-            return f"{meet}, and no two places look alike"
+            after = f" after layer {1 + self.rounds:,}" if self.design.depth is not None else ""
+            return f"{meet}, and no two places look alike{after}"
         known = f"positions are known after layer {self.rounds:,}" if self.rounds else ""
         return f"{known}; from there {meet}" if known else meet

@@ -9,6 +9,7 @@ import numpy as np
 
 from anyseq.base import layers_text
 from anyseq.design import Layer
+from anyseq.graph import fixing
 from anyseq.positions import Shaw, base_of
 from anyseq.verdicts import witnesses
 from anyseq.verdicts.question import Question, has_gain
@@ -26,16 +27,20 @@ def final_norm(question: Question) -> Ruling | None:
     return Ruling(finding, witness=witness)
 
 
-def ids(question: Question) -> Ruling:
+def ids(question: Question) -> Ruling | None:
     """Sequences of ids are finitely many: none of them has measure 0."""
-    saw = "on token ids a mean over all sequences is 0 only if every error is; ask for sup norm"
-    return Ruling(Finding("token ids", None, saw, "docs/theorems.md, Token ids"))
+    if question.design.domain != "ids":
+        return None
+    saw = "of finitely many sequences none is negligible: a mean error is small if all errors are"
+    return Ruling(Finding("token ids", True, saw, "docs/theorems.md, Token ids"))
 
 
 def reach(question: Question) -> Ruling:
     """Every token must be reached by every token it may depend on (W5, W6)."""
     design, reach = question.design, question.reach
     rule, theorem = "reach", "Theorem 5.1"
+    if question.readout is not None:
+        return _reach_of_one(question)
     late = design.depth is not None and reach.layers is not None and reach.layers > design.depth
     if reach.layers is not None and not late:
         every = "every earlier token" if question.wanted == "causal" else "every token"
@@ -44,17 +49,35 @@ def reach(question: Question) -> Ruling:
     pair = reach.last[0] if late else reach.unreached
     assert pair is not None
     k, j = pair
-    if question.readout not in (None, k):
-        saw = f"not every token reaches every token; of those read, {question.readout}, it is open"
-        return Ruling(Finding(rule, None, saw, theorem))
-    name = "W5" if question.is_causal and j > k else "W6"
-    witness = witnesses.unreached(design.tokens, k, j, question.norm, question.target, name)
     saw = (
         f"token {j} reaches token {k} after {layers_text(reach.layers)}, depth is {design.depth}"
         if late and reach.layers is not None
         else f"token {j} never reaches token {k}"
     )
-    return Ruling(Finding(rule, False, saw, name), witness=witness)
+    return _unreached(question, k, j, saw)
+
+
+def _reach_of_one(question: Question) -> Ruling:
+    """The same where one output is read."""
+    design, place = question.design, question.readout
+    assert place is not None
+    missing = question.unheard
+    if missing is None:
+        saw = f"all that output {place} may depend on reaches it"
+        return Ruling(Finding("reach", True, saw, "Theorem 5.3"))
+    within = (
+        "never reaches"
+        if design.depth is None
+        else f"in {layers_text(design.depth)} does not reach"
+    )
+    return _unreached(question, place, missing, f"token {missing} {within} token {place}")
+
+
+def _unreached(question: Question, k: int, j: int, saw: str) -> Ruling:
+    name = "W5" if question.is_causal and j > k else "W6"
+    tokens = question.design.tokens
+    witness = witnesses.unreached(tokens, k, j, question.norm, question.target, name)
+    return Ruling(Finding("reach", False, saw, name), witness=witness)
 
 
 def positions(question: Question) -> Ruling | None:
@@ -96,8 +119,6 @@ def symmetries(question: Question) -> Ruling | None:
     found = question.symmetry
     if found.rigid:
         return Ruling(Finding(rule, True, "only the identity keeps the design", theorem))
-    if found.rigid is None and not all(layer.attends for layer in question.layers):
-        return None  # "theorems" says so
     if found.rigid is None:
         return Ruling(Finding(rule, None, "the search for symmetries was given up", theorem))
     tokens = question.design.tokens
@@ -108,6 +129,21 @@ def symmetries(question: Question) -> Ruling | None:
         image = {u: v for u, v in enumerate(found.image) if v >= 0}
         witness = witnesses.exchanged(tokens, found.root, image)
     return Ruling(Finding(rule, False, witness.why, witness.name), witness=witness)
+
+
+def readout(question: Question) -> Ruling | None:
+    """One output cannot tell two sequences apart if a map of the others onto each other keeps all
+    that it sees (W2)."""
+    place, design = question.readout, question.design
+    if place is None or question.target == "equivariant" or question.knows_positions:
+        return None
+    image = fixing(design, place)
+    wanted = place + 1 if question.wanted == "causal" else design.tokens
+    moved = [(u, v) for u, v in (image or {}).items() if u != v < wanted]
+    if not moved:
+        return None
+    witness = witnesses.interchanged(design.tokens, place, image or {}, moved[0], question.norm)
+    return Ruling(Finding("readout", False, witness.why, witness.name), witness=witness)
 
 
 def feed_forward(question: Question) -> Ruling | None:
@@ -126,7 +162,7 @@ def feed_forward(question: Question) -> Ruling | None:
         and all(map(_stochastic, question.layers))
         and not question.knows_positions
         and len(np.unique(question.refinement.limit)) == 1
-        and not _has_empty_row(question)
+        and not question.has_empty_row
     ):
         witness = witnesses.affine(design.tokens)
         return Ruling(Finding(rule, False, witness.why, "W7"), witness=witness)
@@ -138,10 +174,3 @@ def _stochastic(layer: Layer) -> bool:
     """Whether it is attention whose weights sum to 1 in every row."""
     shifts = has_gain(layer) or isinstance(base_of(layer.position), Shaw)
     return layer.attends and not layer.sinks and not shifts
-
-
-def _has_empty_row(question: Question) -> bool:
-    """Whether some token sees nothing in some head of some layer."""
-    size = question.size
-    heads = {part for layer in question.layers for part in layer.sees.heads()}
-    return any(len(part.edges(size)[0].unique()) < size for part in heads)

@@ -69,6 +69,8 @@ def fixed_width(question: Question) -> Certificate | None:
         and not (design.bos or any(layer.sinks for layer in question.layers))
         and all(len(pattern.heads()) == 1 for pattern in design.cycle)
         and question.uncovered is None
+        and all(layer.attends for layer in question.layers)
+        and (design.block_norm, design.final_norm, design.readout) == (None, None, "all")
         and design.depth is None
         and path.order is not None
         and reach.layers is not None

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import count
 
+import numpy as np
 import torch
 
 from anyseq.base import remaining
-from anyseq.design import Design, Layer
+from anyseq.design import (
+    Average,
+    Bilinear,
+    Convolution,
+    Design,
+    Layer,
+    LinearAttention,
+    Mixer,
+    Recurrence,
+)
 from anyseq.graph import (
     PATH_SECONDS,
     Path,
@@ -16,12 +28,14 @@ from anyseq.graph import (
     Refinement,
     Symmetry,
     hamiltonian_path,
+    hears,
+    keys_seen,
     reach,
     refine,
     symmetry,
 )
 from anyseq.patterns import Pattern
-from anyseq.positions import ALiBi, Place, base_of
+from anyseq.positions import ALiBi, GridBias, Place, RelativeBias, Rotary, base_of
 from anyseq.probability import Entmax15, Softmax, Sparsemax, TopK
 
 
@@ -123,14 +137,35 @@ class Question:
         return self.design.tokens - 1 if readout == "last" else int(readout)
 
     @property
-    def is_mean_over_ids(self) -> bool:
-        """Whether an L^p error is asked for where tokens are ids, which are no cube."""
-        return self.norm == "lp" and self.design.domain == "ids"
-
-    @property
     def layers(self) -> tuple[Layer, ...]:
         """The layers that there are, once through the cycle."""
         return self.design.layer_cycle[: self.design.depth]
+
+    @property
+    def unheard(self) -> int | None:
+        """A token on which the one output that is read may depend, and which does not reach it."""
+        missing = np.flatnonzero(~self._heard(self.design.cycle, self.design.depth))
+        return int(missing[-1]) if len(missing) else None
+
+    def layers_to_readout(self, useful: Sequence[bool]) -> int | None:
+        """Layers after the first block in which all that the one output may depend on reaches it,
+        through those of the cycle that are useful alone: no more than there are; None if it does
+        not."""
+        phase, depth = 1 % len(useful), self.design.depth
+        both = list(zip(self.design.cycle, useful, strict=True))
+        cycle = [one if use else None for one, use in (*both[phase:], *both[:phase])]
+        if not self._heard(cycle, None if depth is None else depth - 1).all():
+            return None
+        if depth is not None:
+            return depth - 1
+        return next(times for times in count(0, len(cycle)) if self._heard(cycle, times).all())
+
+    def _heard(self, cycle: Sequence[Pattern | None], layers: int | None) -> np.ndarray:
+        """(tokens,) bool: what reaches the one output, of the tokens on which it may depend."""
+        place, bos = self.readout, int(self.design.bos)
+        assert place is not None
+        heard = hears(cycle, self.size, place + bos, layers)[bos:]
+        return heard[: place + 1] if self.wanted == "causal" else heard
 
     @property
     def knows_positions(self) -> bool:
@@ -145,37 +180,95 @@ class Question:
         )
 
     def is_smooth(self, layer: Layer) -> bool:
-        """Whether the probability map is continuous, and depends on all scores that are close."""
-        return self.is_soft(layer) or isinstance(layer.probability, Sparsemax | Entmax15)
+        """Whether the layer mixes continuously: small changes of what it reads change little."""
+        smooth = isinstance(layer.probability, Sparsemax | Entmax15)
+        return not layer.attends or self.is_soft(layer) or smooth
+
+    @cached_property
+    def ties_matter(self) -> bool:
+        """Whether a map may jump where scores tie, in blocks whose norms make ties break: a norm
+        divides each token by a number that depends on its content."""
+        rough = not all(map(self.is_smooth, self.layers))
+        return rough and (self.design.block_norm is not None)
 
     @cached_property
     def full_layers(self) -> tuple[int, ...]:
-        """The layers after the first, counted from 0, in which some head sees everything; each of
-        the cycle once."""
+        """The layers after the first, counted from 0, in which some head can average over all
+        tokens, nearly: each of the cycle once."""
         cycle = self.design.layer_cycle
         return tuple(
             layer
             for layer in range(1, len(cycle) + 1)
-            if cycle[layer % len(cycle)].attends
+            if self._averages(cycle[layer % len(cycle)])
             and any(_full(part, self.size) for part in cycle[layer % len(cycle)].sees.heads())
         )
 
-    @property
+    def names_keys(self, layer: Layer) -> bool:
+        """Whether a token that attends to something learns which key holds what: because keys are
+        told their positions, or each of a row has a label of its own."""
+        base = base_of(layer.position)
+        if self.knows_positions or isinstance(layer.mixer, Convolution | Recurrence | Bilinear):
+            return True
+        if not layer.attends:
+            return False
+        if isinstance(base, ALiBi):
+            labelled = has_gain(layer) or _causal(layer.sees, self.size)
+            return labelled and self.is_soft(layer)
+        return has_gain(layer) or isinstance(base, Rotary | RelativeBias | GridBias)
+
+    def is_window_of_the_past(self, layer: Layer) -> bool:
+        """Whether a token attends to itself, the one before it, and perhaps more of those before,
+        without a gap; and can give them all the same weight."""
+        offsets = None if len(layer.sees.heads()) > 1 else layer.sees.offsets(self.size)
+        if offsets is None or not self._averages(layer):
+            return False
+        past = offsets[self.size - 1 :]
+        reached = int(past.sum())
+        contiguous = bool(past[:reached].all()) and reached == int(offsets.sum())
+        return contiguous and reached > 1
+
+    def _averages(self, layer: Layer) -> bool:
+        """Whether it can give all that it sees the same weight; with ALiBi softmax can, from many
+        slopes (docs/theorems.md, "Equivariant functions")."""
+        if isinstance(layer.mixer, Mixer):
+            return isinstance(layer.mixer, Average | LinearAttention)
+        return self.is_soft(layer) or not has_slopes(layer)
+
+    @cached_property
     def uncovered(self) -> str | None:
         """Why no theorem can say yes of such a design; None if one may."""
         design, layers = self.design, self.layers
-        other = next((layer.mixer for layer in layers if not layer.attends), None)
-        if other is not None:
-            return f"no theorem covers {other} in the place of attention"
         if not any(layer.feedforward for layer in layers):
             return "there are no feed-forward layers, and no theorem covers that"
         if not all(layer.feedforward for layer in layers):
             return "some blocks have no feed-forward layer, and no theorem covers that"
-        if design.block_norm is not None:
-            return "the theorems speak of blocks without norms"
-        if design.final_norm is not None:
-            return "no theorem covers a last norm"
+        ends_normed = design.final_norm is not None or design.block_norm == "post"
+        if ends_normed and not design.head and design.final_norm != "learned-rmsnorm":
+            return "the last norm leaves a relation between the features of an output"
+        if design.block_norm == "sandwich":
+            return self._unsteady
         return None
+
+    @property
+    def _unsteady(self) -> str | None:
+        """Why some half cannot give every token the same constant, which a norm at the end of the
+        half needs to be harmless."""
+        for layer in self.layers:
+            raw = layer.mixer == LinearAttention(normalised=False)
+            if raw or isinstance(layer.mixer, Bilinear):
+                return f"a norm after {layer.mixer} divides by a sum that depends on the position"
+            if layer.attends and any(map(self._has_empty_row, layer.sees.heads())):
+                return "a norm follows heads in which some tokens attend to nothing"
+        return None
+
+    @property
+    def has_empty_row(self) -> bool:
+        """Whether some token sees nothing in some head of some layer."""
+        heads = {part for layer in self.layers for part in layer.sees.heads()}
+        return any(map(self._has_empty_row, heads))
+
+    def _has_empty_row(self, pattern: Pattern) -> bool:
+        return bool((keys_seen(pattern, self.size) == 0).any())
 
 
 def has_slopes(layer: Layer) -> bool:

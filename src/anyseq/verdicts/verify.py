@@ -65,6 +65,21 @@ def all_meet(
     return _by_sets(cycle, size, bos, causal)
 
 
+def reaches_one(
+    patterns: Sequence[Pattern], tokens: int, bos: bool, *, place: int, causal: bool, layers: int
+) -> bool:
+    """Whether all tokens (all earlier ones, if causal) reach one token within `layers`, followed
+    backward; of patterns that are no use to it the caller gives Blocks(1)."""
+    size = tokens + bos
+    cycle = [patterns[layer % len(patterns)] for layer in range(layers)]
+    seen = {pattern: _matrix(pattern, size) for pattern in set(cycle)}
+    held = np.zeros(size, dtype=np.float32)
+    held[place + bos] = 1.0
+    for pattern in reversed(cycle):
+        held = np.minimum(held + held @ seen[pattern], 1.0)
+    return bool(held[bos : bos + place + 1 if causal else None].all())
+
+
 def _through_hub(cycle: Sequence[Pattern], size: int, bos: bool, hub: int) -> bool:
     """One layer in which the hub sees all tokens, and a later one in which all see the hub."""
     index = torch.arange(size)

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from anyseq.base import generator
-from anyseq.design import Design, Layer
+from anyseq.design import Bilinear, Convolution, Design, Layer, LinearAttention, Recurrence
 from anyseq.positions import URPE, Absolute, ALiBi, GridBias, Rotary, Shaw, Sinusoidal
 from anyseq.probability import Entmax15, Softmax, Sparsemax
 
@@ -23,8 +23,6 @@ def told_apart(design: Design, layers: int) -> bool:
     on identical tokens. If a few random heads do not show it, more may."""
     if isinstance(design.input_position, Absolute | Sinusoidal):
         return True
-    if not all(layer.attends for layer in design.layer_cycle):
-        return False
     return any(_told_apart_by(heads, design, layers) for heads in _HEADS)
 
 
@@ -34,7 +32,9 @@ def _told_apart_by(heads: int, design: Design, layers: int) -> bool:
     for turn in range(layers):
         seen = [places.double()[:, None]]
         for mask in (head.mask(design.size) for head in cycle[turn % len(cycle)].sees.heads()):
-            seen += _random_heads(heads, cycle[turn % len(cycle)], mask, places, rng)
+            layer = cycle[turn % len(cycle)]
+            some = _random_heads if layer.attends else _random_sums
+            seen += some(heads, layer, mask, places, rng)
         places = _numbered(torch.cat(seen, dim=1))
     return len(places[design.bos :].unique()) == design.tokens
 
@@ -80,33 +80,90 @@ def _random_heads(
     return seen
 
 
-def looks_different(design: Design) -> bool:
+def _random_sums(
+    count: int, layer: Layer, mask: torch.Tensor, places: torch.Tensor, rng: torch.Generator
+) -> list[torch.Tensor]:
+    """What random layers that are no attention make of constant features: (size, 1) each."""
+    size = len(mask)
+    offset = torch.arange(size)[:, None] - torch.arange(size)
+    seen = []
+    for _ in range(count):
+        value, by_offset = torch.randn(2, 2 * size, generator=rng, dtype=torch.float64)
+        match layer.mixer:
+            case Recurrence():  # a state that decays
+                decay = 0.2 + 0.75 * torch.rand((), generator=rng, dtype=torch.float64)
+                weights = decay ** offset.clamp(min=0)
+            case Convolution():
+                weights = by_offset[offset + size]
+            case Bilinear():
+                weights = torch.randn(size, size, generator=rng, dtype=torch.float64)
+            case LinearAttention(normalised=False):
+                weights = torch.ones(size, size, dtype=torch.float64)
+            case _:
+                weights = 1 / mask.sum(1, keepdim=True).clamp(min=1).double()
+        seen.append((weights * mask) @ value[places][:, None])
+    return seen
+
+
+def tells_keys(design: Design, number: int, by_windows: bool) -> bool:
+    """Whether a layer shows a token which key holds what: no two keys of a row have the same label;
+    or, by_windows, it is a window of the past whose keys it can weigh alike."""
+    layer, size = design.layer_cycle[number], design.size
+    if isinstance(design.input_position, Absolute | Sinusoidal):
+        return True
+    masks = [head.mask(size) for head in layer.sees.heads()]
+    repeated = False
+    for mask in masks:
+        label = _seen_labels(torch.ones_like(mask), layer)
+        rows = zip(label, mask, strict=True)
+        repeated |= any(len(row[some].unique()) < int(some.sum()) for row, some in rows)
+    if not repeated:
+        return True
+    index = torch.arange(size)
+    window = (index[:, None] >= index) & (index[:, None] - index <= int(masks[0][-1].sum()) - 1)
+    return (
+        by_windows
+        and len(masks) == 1
+        and bool(masks[0].equal(window))
+        and int(window[-1].sum()) > 1
+    )
+
+
+def looks_different(design: Design, layers: int | None = None) -> bool:
     """Whether no two tokens look alike when all tokens differ. First by sums over what each place
     sees, and what those see, of random functions of labels and of these sums themselves; then, for
     places with equal sums, by trying to map what one sees onto what the other sees. Too many trials
-    count as alike."""
-    size, rng = design.size, generator(0)
+    count as alike.
+
+    layers: only by sums, over so many layers from the second one on.
+    """
+    size, rng, cycle = design.size, generator(0), design.layer_cycle
     places = _start(design)
-    views_of = {(head, layer) for layer in design.layer_cycle for head in layer.sees.heads()}
-    masks = [head.mask(size) for head, _ in views_of]
-    labels = [_seen_labels(head.mask(size), layer) for head, layer in views_of]
-    for _ in range(size):
+    views_of = [
+        [(head.mask(size), _seen_labels(head.mask(size), layer)) for head in layer.sees.heads()]
+        for layer in cycle
+    ]
+    together = [view for views in views_of for view in views]
+    for turn in range(size if layers is None else layers):
+        views = together if layers is None else views_of[(1 + turn) % len(cycle)]
         seen = [places.double()[:, None]]
-        for mask, label in zip(masks, labels, strict=True):
+        for mask, label in views:
             one, two = torch.randn(2, size, generator=rng, dtype=torch.float64)[:, places]
             angle = label * 0.7548776662466927 % 1.0 * 6.0  # an irrational step: labels spread out
             seen.append(((angle * one + two).sin() * mask).sum(1, keepdim=True))
         finer = _numbered(torch.cat(seen, dim=1))
-        if len(finer.unique()) == len(places.unique()):
+        if layers is None and len(finer.unique()) == len(places.unique()):
             break
         places = finer
     if len(places[design.bos :].unique()) == design.tokens:
         return True
-    views = [
+    if layers is not None:
+        return False
+    rows = [
         [{j: int(label[i, j]) for j in mask[i].nonzero()[:, 0].tolist()} for i in range(size)]
-        for mask, label in zip(masks, labels, strict=True)
+        for mask, label in together
     ]
-    alike = _Alike(views, places.tolist())
+    alike = _Alike(rows, places.tolist())
     tokens = range(design.bos, size)
     try:
         return not any(alike.extend({i: j}, [i]) for i in tokens for j in tokens if i < j)
@@ -150,7 +207,7 @@ def _seen_labels(mask: torch.Tensor, layer: Layer) -> torch.Tensor:
     """(size, size) labels of pairs, biases up to what normalisation hides: a constant of a whole
     row, which is all that a slope or a single label can differ by; a sink shows it."""
     bias, gain = _labels(layer, len(mask))
-    if not layer.sinks:
+    if layer.attends and not layer.sinks:
         low = bias.masked_fill(~mask, int(bias.max()) + 1).amin(1, keepdim=True)
         high = bias.masked_fill(~mask, -1).amax(1, keepdim=True)
         bias = bias - low if isinstance(_base(layer), ALiBi) else bias * (low < high)
@@ -172,6 +229,11 @@ def _labels(layer: Layer, size: int) -> tuple[torch.Tensor, torch.Tensor]:
     index = torch.arange(size)
     offset, base = index[:, None] - index[None, :], _base(layer)
     plain = torch.zeros_like(offset)
+    if isinstance(layer.mixer, Bilinear):
+        return plain, index[:, None] * size + index
+    if not layer.attends:
+        by_offset = isinstance(layer.mixer, Convolution | Recurrence)
+        return plain, offset + size if by_offset else plain
     if isinstance(base, Rotary):
         bias = offset + size
     elif isinstance(base, GridBias):

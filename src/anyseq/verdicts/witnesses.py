@@ -97,6 +97,43 @@ def exchanged(tokens: int, root: tuple[int, int], image: dict[int, int]) -> Witn
     )
 
 
+def interchanged(
+    tokens: int, place: int, image: dict[int, int], pair: tuple[int, int], norm: str
+) -> Witness:
+    """f_k = x_v at the one place k that is read, for an isomorphism φ of what reaches k onto itself
+    that keeps k and takes u to v: T(x)_k = T(y)_k as soon as y_φ(w) = x_w.
+
+    There x_v serves for x, and y_v = x_u for y. In sup norm one errs by 1/2 if x_u = 1 and x_v = 0.
+    In L2² the mean over both is (x_u - x_v)²/4 at least, 1/24 for independent uniform tokens, which
+    three Gauss nodes for each give exactly.
+    """
+    u, v = pair
+    if norm == "sup":
+        nodes, weights = np.array([[1.0, 0.0]]), np.ones(1)
+    else:
+        line, weight = np.polynomial.legendre.leggauss(3)
+        nodes = np.array([[a, b] for a in (line + 1) / 2 for b in (line + 1) / 2])
+        weights = np.outer(weight, weight).ravel() / 4
+    x = torch.full((len(nodes), tokens), 0.5, dtype=torch.float64)
+    x[:, [u, v]] = torch.from_numpy(nodes)
+    y = torch.full_like(x, 0.5)
+    for source, goal in image.items():
+        y[:, goal] = x[:, source]
+    sequences = torch.cat([x, y])
+    values = torch.zeros_like(sequences)
+    values[:, place] = sequences[:, v]
+    return Witness(
+        name="W2",
+        function=f"f_{place} = x_{v}, 0 elsewhere",
+        why=f"Output {place} stays the same when tokens change places: {v} takes that of {u}.",
+        norm=norm,
+        bound=0.5 if norm == "sup" else 1 / 24,
+        sequences=sequences,
+        values=values,
+        weights=torch.from_numpy(np.concatenate([weights, weights]) / 2).to(torch.float64),
+    )
+
+
 def unreached(tokens: int, k: int, j: int, norm: str, target: str, name: str = "W6") -> Witness:
     """f_k = x_j, for a design in which token j does not reach token k.
 

@@ -17,7 +17,7 @@ from anyseq.design import Design
 from anyseq.errors import CannotApproximate
 from anyseq.nn import AttentionLayers
 from anyseq.patterns import Pattern
-from anyseq.positions import NoPosition
+from anyseq.positions import ALiBi, NoPosition, base_of
 
 
 def averaging_layer(design: Design, norm: str) -> int:
@@ -36,7 +36,8 @@ def averaging_layer(design: Design, norm: str) -> int:
             "attention with position=NoPosition()"
         )
     proof = check(design, norm=SUP, target="equivariant").certificate
-    if proof is None or proof.full_layer is None:
+    sloped = isinstance(base_of(design.position), ALiBi)  # it averages in the limit only
+    if proof is None or proof.full_layer is None or sloped:
         raise CannotApproximate("it needs a head that averages over all tokens")
     return proof.full_layer
 
