@@ -42,6 +42,15 @@ def design(tokens: str, patterns: str, position: str, also: str) -> aq.Design:
             options["feedforward"] = False
         elif word.startswith("final "):
             options["final_norm"] = word.split()[1]
+        elif word.endswith("-norm"):
+            options["block_norm"] = word.removesuffix("-norm")
+        elif word.startswith("read at "):
+            place = word.removeprefix("read at ")
+            options["readout"] = int(place) if place.isdigit() else place
+        elif word == "head":
+            options["head"] = True
+        elif word == "ids":
+            options["domain"] = "ids"
         else:
             options["prob_map"] = word
     written = [parse_layer(part.strip("` ")) for part in patterns.split(" then ")]
@@ -50,6 +59,8 @@ def design(tokens: str, patterns: str, position: str, also: str) -> aq.Design:
         cycle = tuple(layer.pattern for layer in written)
         return aq.Design(int(tokens), cycle, *told, **options)  # type: ignore[arg-type]
     own = {name: options.pop(name) for name in ("sinks", "prob_map") if name in options}
+    fed = options.pop("feedforward", True)
+    written = [replace(layer, feedforward=fed) for layer in written]  # type: ignore[arg-type]
     # of a position one part may act at the input, the other in the layers that are attention
     split = [aq.Design(1, position=one) for one in told]
     inside = [one.layer_cycle[0].position for one in split]
