@@ -11,6 +11,7 @@ from anyseq.base import at_least_one, one_of, positive, table
 from anyseq.construct import needs
 from anyseq.construct.ask import Ask, Recipe
 from anyseq.construct.error import MEAN, NORMS, SUP, combine, norm_name
+from anyseq.construct.fewest import fewest_text
 from anyseq.construct.kind import kind_of_function
 from anyseq.construct.methods import BY_NAME_ONLY, METHODS
 from anyseq.construct.methods.fit import FitRecipe
@@ -144,6 +145,8 @@ class Plan:
             for recipe in self.recipes
             if recipe.method in BY_NAME_ONLY
         ]
+        least = fewest_text(ask, kind)
+        notes = [*([least] if least else []), *notes]
         if not self.recipes:
             notes = [*self._larger("auto", proved=False), *notes]
         lines = [textwrap.fill(note, 80, subsequent_indent="  ") for note in notes]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import torch
 
-from anyseq.design import Design, Layer, Mixer
+from anyseq.design import Design, Layer, Mixer, Recurrence
 from anyseq.models.facts import Declared, facts_of
 from anyseq.models.look import SeenLayer, SeenStack
 from anyseq.models.reading import Fact
@@ -67,6 +67,11 @@ def as_design(stack: SeenStack, declared: Declared, tokens: int) -> Described:
     return Described(design, facts, tuple(_left_out(stack)))
 
 
+_DECAYS = ("Mamba", "Recurrent")
+"""In the names of modules that carry a state by decays of its features, each free: state spaces and
+RG-LRU, not delta rules."""
+
+
 def _left_out(stack: SeenStack) -> Iterator[str]:
     """What the Design does not say. A network of it can do the same, with more features: keep what
     a layer read for a later one. The other way round nothing is said."""
@@ -75,6 +80,13 @@ def _left_out(stack: SeenStack) -> Iterator[str]:
     borrowed = sum(seen.borrows for seen in stack.layers)
     if borrowed:
         yield f"{borrowed} layers attend to keys and values of earlier layers"
+    others = {
+        seen.module[1]
+        for seen in stack.layers
+        if isinstance(seen.mixer, Recurrence) and not any(part in seen.module[1] for part in _DECAYS)
+    }
+    for name in sorted(others):
+        yield f"{name} carries a state, but not by decays that theorems speak of"
     beside = sum(seen.beside for seen in stack.layers)
     if beside:
         yield f"{beside} layers run beside the one before, on the same input, not after it"
