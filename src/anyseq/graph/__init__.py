@@ -1,6 +1,9 @@
 """Reach, refinement, symmetries and paths of a design."""
 
+from anyseq.graph.arrivals import arrivals
+from anyseq.graph.dilution import Dilution, dilution
 from anyseq.graph.edges import TooManyEdges
+from anyseq.graph.keys import keys_attended, keys_kept
 from anyseq.graph.path import PATH_SECONDS, Path, hamiltonian_path
 from anyseq.graph.reach import PICTURE_TOKENS, Reach, connections_of, reach
 from anyseq.graph.refinement import Refinement, refine
@@ -9,13 +12,18 @@ from anyseq.graph.symmetry import Symmetry, symmetry
 __all__ = [
     "PATH_SECONDS",
     "PICTURE_TOKENS",
+    "Dilution",
     "Path",
     "Reach",
     "Refinement",
     "Symmetry",
     "TooManyEdges",
+    "arrivals",
     "connections_of",
+    "dilution",
     "hamiltonian_path",
+    "keys_attended",
+    "keys_kept",
     "reach",
     "refine",
     "symmetry",

@@ -51,7 +51,7 @@ def dilution(design: Design, target: str) -> Dilution | None:
     wanted = Wanted.of(design, target)
     if design.tokens == 1 or not all(map(_takes_means, design.layer_cycle[: design.depth])):
         return None
-    followed = min(design.tokens, max(_FEWEST_TOKENS, _MOST_PAIRS // design.size))
+    followed = min(design.tokens, max(_FEWEST_TOKENS, _MOST_PAIRS // design.tokens))
     j = np.unique(np.linspace(wanted.bos, wanted.size - 1, followed).astype(np.int64))
     i = np.arange(wanted.size)[:, None]
     asked = (i >= wanted.bos) & (i > j if target == "causal" else i != j)

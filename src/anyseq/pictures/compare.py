@@ -1,0 +1,156 @@
+"""Designs side by side: the layers that each pair of tokens needs, and what a token costs."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from math import ceil
+
+import numpy as np
+from matplotlib import colormaps
+from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import ListedColormap, LogNorm
+from matplotlib.figure import Figure, SubFigure
+from matplotlib.patches import Patch
+from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
+
+from anyseq.base import layers_text
+from anyseq.errors import InvalidArgument
+from anyseq.graph import arrivals
+from anyseq.pictures.style import COLOURS, INK
+from anyseq.verdicts import Card, Comparison
+
+_COLUMNS = 4  # panels in a row
+_LINES = 256  # at most so many rows and columns of tokens are drawn
+_SCALE = colormaps["viridis_r"]
+_BEYOND, _NEVER, _UNASKED = "#f2c6ae", "#d5d7de", "white"
+_ANSWERS = {True: "yes", False: "no", None: "unknown"}
+
+
+def comparison_figure(comparison: Comparison) -> Figure:
+    """Above, a panel for each subject: row i, column j, the layers that token j needs to reach
+    token i, all in one scale. Below, what a token costs, and how many pairs are diluted."""
+    cards = [card for card in comparison.cards if card.design is not None]
+    if not cards:
+        raise InvalidArgument(
+            "show: no design describes any of these, so that it is not known who reaches whom; "
+            "expected one or more that `read` can describe"
+        )
+    rows = ceil(len(cards) / _COLUMNS)
+    columns = ceil(len(cards) / rows)
+    heights = [3.7 * rows, 1.1 + 0.26 * len(cards)]
+    made = Figure(figsize=(3.3 * max(columns, 2) + 0.9, sum(heights)), layout="constrained")
+    top, bottom = made.subfigures(2, 1, height_ratios=heights, hspace=0.04)
+    _panels(top, cards, rows, columns)
+    _bars(bottom, cards)
+    return made
+
+
+def _panels(part: SubFigure, cards: Sequence[Card], rows: int, columns: int) -> None:
+    panels = part.subplots(rows, columns, squeeze=False).flatten()
+    layers = [_layers(card) for card in cards]
+    most = max(2, *(int(found.max()) for found in layers))
+    scale = LogNorm(1, most)
+    kinds = set()
+    for panel, card, found in zip(panels, cards, layers, strict=False):
+        kinds |= _draw(panel, card, found, scale)
+    for panel in panels[len(cards) :]:
+        panel.set_visible(False)
+    for panel in panels[::columns]:
+        panel.set_ylabel("token i", color=INK)
+    bar = part.colorbar(
+        ScalarMappable(scale, _SCALE), ax=panels.tolist(), shrink=0.75, aspect=25, pad=0.015
+    )
+    bar.set_label("layers that j needs to reach i", color=INK)
+    ticks = [tick for tick in (2**power for power in range(20)) if tick < most / 1.4]
+    bar.ax.yaxis.set_minor_locator(NullLocator())
+    bar.set_ticks([*ticks, most], labels=[f"{tick:,}" for tick in (*ticks, most)])
+    shown = [
+        Patch(facecolor=colour, edgecolor=INK, linewidth=0.4, label=label)
+        for colour, label in ((_BEYOND, "more layers than it has"), (_NEVER, "never"))
+        if colour in kinds
+    ]
+    if shown:
+        part.legend(handles=shown, loc="outside lower right", ncols=2, fontsize=9, frameon=False)
+
+
+def _layers(card: Card) -> np.ndarray:
+    """(rows, columns): the layers that each pair needs, of evenly spread tokens."""
+    assert card.design is not None
+    tokens = card.design.tokens
+    lines = np.unique(np.linspace(0, tokens - 1, min(tokens, _LINES)).astype(np.int64))
+    found = arrivals(card.design, lines)[lines].astype(np.float64)
+    if card.target == "causal":
+        found[lines[:, None] < lines] = 0  # not asked
+    return found
+
+
+def _draw(panel: Axes, card: Card, layers: np.ndarray, scale: LogNorm) -> set[str]:
+    """The layers of each pair; the colours of those that have none in the scale."""
+    assert card.design is not None
+    tokens, depth = card.design.tokens, card.depth
+    image = _SCALE(scale(np.maximum(layers, 1)))
+    kinds = {_NEVER: layers < 0}
+    if depth is not None:
+        kinds[_BEYOND] = layers > depth
+    if card.target == "causal":
+        place = np.arange(len(layers))
+        kinds[_UNASKED] = place[:, None] < place
+    for colour, where in kinds.items():
+        image[where] = ListedColormap([colour])(0)
+    panel.imshow(image, extent=(0, tokens, tokens, 0), interpolation="none")
+    for side in ("top", "right"):
+        panel.spines[side].set_visible(False)
+    panel.tick_params(colors=INK, labelsize=8)
+    for axis in (panel.xaxis, panel.yaxis):
+        axis.set_major_locator(MaxNLocator(nbins=4, integer=True, min_n_ticks=1))
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+    panel.set_xlabel("token j", color=INK)
+    words = textwrap.fill(card.subject.removeprefix(f"{tokens:,} tokens, "), 34)
+    panel.set_title(f"{words}\n", fontsize=9, color=INK, loc="left", va="bottom")
+    panel.text(
+        0, 1.02, f"{card.name}: {_headline(card)}", transform=panel.transAxes, fontsize=10,
+        fontweight="bold", color=INK,
+    )  # fmt: skip
+    return {colour for colour, where in kinds.items() if where.any()}
+
+
+def _headline(card: Card) -> str:
+    if "reach" in card.missing:
+        return card.missing["reach"]
+    if card.layers is None:
+        return "some never meet"
+    have = f", has {card.depth}" if card.depth is not None and card.layers > card.depth else ""
+    return f"all meet in {layers_text(card.layers)}{have}"
+
+
+def _bars(part: SubFigure, cards: Sequence[Card]) -> None:
+    """What is a number for each subject."""
+    kinds = [
+        ("keys a token attends to, a layer", [card.costs and card.costs.keys for card in cards]),
+        ("keys kept in a cache, a layer", [card.costs and card.costs.kept for card in cards]),
+        (
+            "pairs weaker than in one dense layer",
+            [None if card.dilution is None else card.dilution.weaker for card in cards],
+        ),
+    ]
+    for number, (panel, (title, values)) in enumerate(
+        zip(part.subplots(1, len(kinds)), kinds, strict=True)
+    ):
+        share = number == len(kinds) - 1
+        most = 1.0 if share else max((value for value in values if value is not None), default=1.0)
+        for place, value in enumerate(values):
+            panel.barh(place, value or 0, color=COLOURS[number], height=0.62)
+            says = "-" if value is None else f"{value:.0%}" if share else f"{value:,.0f}"
+            panel.text(
+                (value or 0) + most * 0.02, place, says, va="center", fontsize=8.5, color=INK
+            )
+        panel.set_xlim(0, most * 1.2)
+        panel.set_yticks(range(len(cards)), [card.name for card in cards], fontweight="bold")
+        panel.invert_yaxis()
+        panel.set_xticks([])
+        panel.tick_params(axis="y", length=0, colors=INK, labelsize=9)
+        for side in ("top", "right", "bottom"):
+            panel.spines[side].set_visible(False)
+        panel.set_title(title, fontsize=9, color=INK, loc="left")
