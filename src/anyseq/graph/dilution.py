@@ -108,4 +108,5 @@ class _Mean:
         return cls(seen, 1 / np.maximum(degrees(seen, size), 1)[:, None])
 
     def __call__(self, values: Array) -> Array:
-        return self.seen.sums(values) * self.share
+        mean: Array = self.seen.sums(values) * self.share
+        return mean

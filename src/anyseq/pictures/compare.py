@@ -13,19 +13,21 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import ListedColormap, LogNorm
 from matplotlib.figure import Figure, SubFigure
 from matplotlib.patches import Patch
-from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
+from matplotlib.ticker import NullLocator
 
 from anyseq.base import layers_text
 from anyseq.errors import InvalidArgument
 from anyseq.graph import arrivals
 from anyseq.pictures.style import COLOURS, INK
 from anyseq.verdicts import Card, Comparison
+from anyseq.verdicts.compare_text import comparison_head
+from anyseq.verdicts.text import ANSWERS
 
 _COLUMNS = 4  # panels in a row
 _LINES = 256  # at most so many rows and columns of tokens are drawn
 _SCALE = colormaps["viridis_r"]
+_DILUTED = "diluted pairs: weaker than in one dense layer"
 _BEYOND, _NEVER, _UNASKED = "#f2c6ae", "#d5d7de", "white"
-_ANSWERS = {True: "yes", False: "no", None: "unknown"}
 
 
 def comparison_figure(comparison: Comparison) -> Figure:
@@ -39,9 +41,10 @@ def comparison_figure(comparison: Comparison) -> Figure:
         )
     rows = ceil(len(cards) / _COLUMNS)
     columns = ceil(len(cards) / rows)
-    heights = [3.7 * rows, 1.1 + 0.26 * len(cards)]
+    heights = [3.9 * rows + 0.4, 1.1 + 0.26 * len(cards)]
     made = Figure(figsize=(3.3 * max(columns, 2) + 0.9, sum(heights)), layout="constrained")
-    top, bottom = made.subfigures(2, 1, height_ratios=heights, hspace=0.04)
+    top, bottom = made.subfigures(2, 1, squeeze=False, height_ratios=heights, hspace=0.04).flatten()
+    top.suptitle(comparison_head(cards), fontsize=11, color=INK)
     _panels(top, cards, rows, columns)
     _bars(bottom, cards)
     return made
@@ -103,46 +106,44 @@ def _draw(panel: Axes, card: Card, layers: np.ndarray, scale: LogNorm) -> set[st
     for side in ("top", "right"):
         panel.spines[side].set_visible(False)
     panel.tick_params(colors=INK, labelsize=8)
+    ticks = [0, tokens // 2, tokens]
     for axis in (panel.xaxis, panel.yaxis):
-        axis.set_major_locator(MaxNLocator(nbins=4, integer=True, min_n_ticks=1))
-        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+        axis.set_ticks(ticks, labels=[f"{tick:,}" for tick in ticks])
     panel.set_xlabel("token j", color=INK)
-    words = textwrap.fill(card.subject.removeprefix(f"{tokens:,} tokens, "), 34)
-    panel.set_title(f"{words}\n", fontsize=9, color=INK, loc="left", va="bottom")
-    panel.text(
-        0, 1.02, f"{card.name}: {_headline(card)}", transform=panel.transAxes, fontsize=10,
-        fontweight="bold", color=INK,
-    )  # fmt: skip
+    words = textwrap.fill(f"{card.name}   {card.subject.removeprefix(f'{tokens:,} tokens, ')}", 36)
+    panel.set_title(f"{words}\n{_headline(card)}", fontsize=9.5, color=INK, loc="left")
     return {colour for colour, where in kinds.items() if where.any()}
 
 
 def _headline(card: Card) -> str:
+    answer = ANSWERS[card.universal]
     if "reach" in card.missing:
-        return card.missing["reach"]
+        return f"{answer}; {card.missing['reach']}"
     if card.layers is None:
-        return "some never meet"
+        return f"{answer}; some pairs never meet"
     have = f", has {card.depth}" if card.depth is not None and card.layers > card.depth else ""
-    return f"all meet in {layers_text(card.layers)}{have}"
+    return f"{answer}; all pairs meet in {layers_text(card.layers)}{have}"
 
 
 def _bars(part: SubFigure, cards: Sequence[Card]) -> None:
     """What is a number for each subject."""
-    kinds = [
-        ("keys a token attends to, a layer", [card.costs and card.costs.keys for card in cards]),
-        ("keys kept in a cache, a layer", [card.costs and card.costs.kept for card in cards]),
-        (
-            "pairs weaker than in one dense layer",
-            [None if card.dilution is None else card.dilution.weaker for card in cards],
-        ),
+    costs = [card.costs for card in cards]
+    weaker = [None if card.dilution is None else card.dilution.weaker for card in cards]
+    every: list[tuple[str, list[float | None]]] = [
+        ("keys a token attends to, a layer", [one and one.keys for one in costs]),
+        ("keys kept in a cache, a layer", [one and one.kept for one in costs]),
+        (_DILUTED, weaker),
     ]
-    for number, (panel, (title, values)) in enumerate(
-        zip(part.subplots(1, len(kinds)), kinds, strict=True)
-    ):
-        share = number == len(kinds) - 1
-        most = 1.0 if share else max((value for value in values if value is not None), default=1.0)
+    kinds = [kind for kind in every if any(value is not None for value in kind[1])]
+    if not kinds:
+        return
+    panels = part.subplots(1, len(kinds), squeeze=False).flatten()
+    for panel, (title, values), colour in zip(panels, kinds, COLOURS, strict=False):
+        share = title == _DILUTED
+        most = 1.0 if share else max(value or 0 for value in values)
         for place, value in enumerate(values):
-            panel.barh(place, value or 0, color=COLOURS[number], height=0.62)
-            says = "-" if value is None else f"{value:.0%}" if share else f"{value:,.0f}"
+            panel.barh(place, value or 0, color=colour, height=0.62)
+            says = "none" if value is None else f"{value:.0%}" if share else f"{value:,.0f}"
             panel.text(
                 (value or 0) + most * 0.02, place, says, va="center", fontsize=8.5, color=INK
             )

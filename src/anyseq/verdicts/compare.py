@@ -59,9 +59,10 @@ class Card:
         """A JSON-ready summary."""
         values = {name: getattr(self, name) for name in self.__dataclass_fields__}
         del values["design"]
-        for name in ("dilution", "costs"):
-            if values[name] is not None:
-                values[name] = asdict(values[name])
+        if self.dilution is not None:
+            values["dilution"] = asdict(self.dilution)
+        if self.costs is not None:
+            values["costs"] = asdict(self.costs) | {"operations": self.costs.operations}
         return values | {"last": [list(pair) for pair in self.last]}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 from itertools import zip_longest
+from math import ceil
 from typing import TYPE_CHECKING
 
 from anyseq.base import layers_text
@@ -42,7 +43,7 @@ def comparison_rows(cards: Sequence[Card]) -> tuple[tuple[str, tuple[str, ...]],
         ("keys kept in a cache", [_kept(card) for card in cards]),
         ("positions", [card.positions or card.missing["positions"] for card in cards]),
     ]
-    if len({card.tokens for card in cards}) > 1:
+    if len(_lengths(cards)) > 1:
         rows.insert(0, ("tokens", [_number(card.tokens) for card in cards]))
     if len({_asked(card) for card in cards}) > 1:
         rows.insert(0, ("asked", [_asked(card) for card in cards]))
@@ -51,16 +52,14 @@ def comparison_rows(cards: Sequence[Card]) -> tuple[tuple[str, tuple[str, ...]],
 
 def comparison_text(cards: Sequence[Card]) -> str:
     """The question, who is who, and tables of a few columns."""
-    lines = [*textwrap.wrap(_head(cards), _WIDTH), ""]
+    lines = [*textwrap.wrap(comparison_head(cards), _WIDTH), ""]
     for card in cards:
         subject = card.subject.removeprefix(f"{_number(card.tokens)} tokens, ")
         lines += _wrapped(f"  {card.name}  ", subject)
-    groups = [cards[first : first + _COLUMNS] for first in range(0, len(cards), _COLUMNS)]
-    rows = comparison_rows(cards)
-    for number, group in enumerate(groups):
-        first = number * _COLUMNS
-        part = [(label, cells[first : first + _COLUMNS]) for label, cells in rows]
-        lines += ["", *_table([card.name for card in group], part)]
+    rows, many = comparison_rows(cards), ceil(len(cards) / ceil(len(cards) / _COLUMNS))
+    for first in range(0, len(cards), many):
+        part = [(label, cells[first : first + many]) for label, cells in rows]
+        lines += ["", *_table([card.name for card in cards[first : first + many]], part)]
     lines += ["", *textwrap.wrap(_DILUTED + _followed(cards), _WIDTH)]
     lines += ["", *textwrap.wrap(_OPERATIONS, _WIDTH)]
     later = [card.name for card in cards if card.target == "all" and _sees_nothing_later(card)]
@@ -70,13 +69,15 @@ def comparison_text(cards: Sequence[Card]) -> str:
     return "\n".join(lines)
 
 
-def _head(cards: Sequence[Card]) -> str:
+def comparison_head(cards: Sequence[Card]) -> str:
+    """The length and the question, where they are those of all."""
     parts = []
-    if len({card.tokens for card in cards}) == 1 and cards[0].tokens is not None:
-        parts.append(f"{_number(cards[0].tokens)} tokens")
+    lengths = _lengths(cards)
+    if len(lengths) == 1:
+        parts.append(f"{_number(*lengths)} tokens")
     if len({_asked(card) for card in cards}) == 1:
-        parts.append(f"asked: can it express {_asked(cards[0])}?")
-    return "; ".join(parts)
+        parts.append(f"can it express {_asked(cards[0])}?")
+    return ": ".join(parts)
 
 
 def _table(names: Sequence[str], rows: Sequence[tuple[str, Sequence[str]]]) -> list[str]:
@@ -107,6 +108,10 @@ def _followed(cards: Sequence[Card]) -> str:
     }
     many = " or ".join(f"{count:,}" for count in sorted(some))
     return f" Of the tokens j, {many} were followed, evenly spread." if some else ""
+
+
+def _lengths(cards: Sequence[Card]) -> set[int]:
+    return {card.tokens for card in cards if card.tokens is not None}
 
 
 def _asked(card: Card) -> str:
@@ -152,8 +157,8 @@ def _keys(card: Card) -> str:
 def _operations(card: Card) -> str:
     if card.costs is None or card.costs.operations is None:
         return _keys(card)
-    each, layers = card.costs.operations, card.costs.layers
-    return f"{_number(each)} a layer" + _in_all(each * layers, layers)
+    each = card.costs.operations
+    return f"{_number(each)} a layer" + _in_all(each, card)
 
 
 def _kept(card: Card) -> str:
@@ -165,12 +170,15 @@ def _kept(card: Card) -> str:
         return other
     if found.kept is None:
         return "no cache: tokens attend to later ones"
-    text = f"{_number(found.kept)} a layer" + _in_all(found.kept * found.layers, found.layers)
+    text = f"{_number(found.kept)} a layer" + _in_all(found.kept, card)
     return f"{text}; {other}" if found.others else text
 
 
-def _in_all(total: float, layers: int) -> str:
-    return "" if layers == 1 else f", {_number(total)} in all"
+def _in_all(each: float, card: Card) -> str:
+    """The sum over the layers, of a design that says how many it has."""
+    if card.depth is None or card.costs is None:
+        return ""
+    return f", {_number(each * card.costs.layers)} in all"
 
 
 def _sees_nothing_later(card: Card) -> bool:
@@ -199,7 +207,7 @@ def _weight(weight: float) -> str:
         return "0"
     if weight < _SMALL:
         return f"{weight:.0e}"
-    return "1" if weight == 1 else f"1/{_number(1 / weight)}"
+    return "1" if weight == 1 else f"1/{1 / weight:,.0f}"
 
 
 def _wrapped(start: str, text: str) -> list[str]:
