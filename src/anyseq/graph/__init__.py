@@ -1,7 +1,7 @@
 """Reach, refinement, symmetries and paths of a design."""
 
 from anyseq.graph.arrivals import arrivals
-from anyseq.graph.dilution import Dilution, dilution
+from anyseq.graph.diluted import Dilution, dilution
 from anyseq.graph.edges import TooManyEdges
 from anyseq.graph.keys import keys_attended, keys_kept
 from anyseq.graph.path import PATH_SECONDS, Path, hamiltonian_path

@@ -66,9 +66,9 @@ def _panels(part: SubFigure, cards: Sequence[Card], rows: int, columns: int) -> 
         ScalarMappable(scale, _SCALE), ax=panels.tolist(), shrink=0.75, aspect=25, pad=0.015
     )
     bar.set_label("layers that j needs to reach i", color=INK)
-    ticks = [tick for tick in (2**power for power in range(20)) if tick < most / 1.4]
     bar.ax.yaxis.set_minor_locator(NullLocator())
-    bar.set_ticks([*ticks, most], labels=[f"{tick:,}" for tick in (*ticks, most)])
+    ticks = _ticks(most)
+    bar.set_ticks(ticks, labels=[f"{tick:,}" for tick in ticks])
     shown = [
         Patch(facecolor=colour, edgecolor=INK, linewidth=0.4, label=label)
         for colour, label in ((_BEYOND, "more layers than it has"), (_NEVER, "never"))
@@ -76,6 +76,13 @@ def _panels(part: SubFigure, cards: Sequence[Card], rows: int, columns: int) -> 
     ]
     if shown:
         part.legend(handles=shown, loc="outside lower right", ncols=2, fontsize=9, frameon=False)
+
+
+def _ticks(most: int) -> list[int]:
+    """Numbers of layers that are written at the scale."""
+    if most <= 8:
+        return list(range(1, most + 1))
+    return [*(2**power for power in range(20) if 2**power < most / 1.4), most]
 
 
 def _layers(card: Card) -> np.ndarray:
@@ -130,8 +137,8 @@ def _bars(part: SubFigure, cards: Sequence[Card]) -> None:
     costs = [card.costs for card in cards]
     weaker = [None if card.dilution is None else card.dilution.weaker for card in cards]
     every: list[tuple[str, list[float | None]]] = [
-        ("keys a token attends to, a layer", [one and one.keys for one in costs]),
-        ("keys kept in a cache, a layer", [one and one.kept for one in costs]),
+        ("keys a token attends to, a layer", [None if one is None else one.keys for one in costs]),
+        ("keys kept in a cache, a layer", [None if one is None else one.kept for one in costs]),
         (_DILUTED, weaker),
     ]
     kinds = [kind for kind in every if any(value is not None for value in kind[1])]
@@ -140,10 +147,11 @@ def _bars(part: SubFigure, cards: Sequence[Card]) -> None:
     panels = part.subplots(1, len(kinds), squeeze=False).flatten()
     for panel, (title, values), colour in zip(panels, kinds, COLOURS, strict=False):
         share = title == _DILUTED
+        missing = "not known" if share else "none"
         most = 1.0 if share else max(value or 0 for value in values)
         for place, value in enumerate(values):
             panel.barh(place, value or 0, color=colour, height=0.62)
-            says = "none" if value is None else f"{value:.0%}" if share else f"{value:,.0f}"
+            says = missing if value is None else f"{value:.0%}" if share else f"{value:,.0f}"
             panel.text(
                 (value or 0) + most * 0.02, place, says, va="center", fontsize=8.5, color=INK
             )

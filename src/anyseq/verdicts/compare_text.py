@@ -145,7 +145,10 @@ def _weights(card: Card) -> str:
     found = card.dilution
     if found is None:
         return card.missing["dilution"]
-    return f"median {_weight(found.median)}, smallest {_weight(found.smallest)}"
+    met = card.layers is not None and (card.depth is None or card.layers <= card.depth)
+    zero = "under 1e-300" if met else "0"
+    median, smallest = (_weight(one) if one else zero for one in (found.median, found.smallest))
+    return f"median {median}, smallest {smallest}"
 
 
 def _keys(card: Card) -> str:
@@ -203,8 +206,6 @@ def _percent(share: float) -> str:
 
 def _weight(weight: float) -> str:
     """Such as "1/64", or, of small ones, "2e-23"."""
-    if weight == 0:
-        return "0"
     if weight < _SMALL:
         return f"{weight:.0e}"
     return "1" if weight == 1 else f"1/{1 / weight:,.0f}"
