@@ -17,7 +17,10 @@ def positions_from(design: Design) -> str:
         return f"{position_text(design.input_position)} at the input"
     found = refine(design)
     if found.discrete:
-        return f"found by layer {found.rounds:,}, from {_joined(_sources(design))}"
+        # what is no attention is known by what it can tell apart at most
+        sure = all(layer.attends for layer in design.layer_cycle[: design.depth])
+        start = "found" if sure else "perhaps"
+        return f"{start} by layer {found.rounds:,}, from {_joined(_sources(design))}"
     return _not_all(found, design.tokens)
 
 
