@@ -10,7 +10,7 @@ from statistics import median
 import hypothesis.strategies as st
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 import anyseq as aq
 from anyseq.graph import Dilution, dilution
@@ -56,7 +56,6 @@ def attends(design: aq.Design) -> bool:
     )
 
 
-@settings(deadline=None)
 @given(data=st.data(), target=st.sampled_from(["all", "causal"]), mixers=st.booleans())
 def test_routes_one_by_one(data: st.DataObject, target: str, mixers: bool) -> None:
     depth = data.draw(st.integers(1, 3))
@@ -73,7 +72,6 @@ def test_routes_one_by_one(data: st.DataObject, target: str, mixers: bool) -> No
     assert found.weaker == pytest.approx(expected.weaker)
 
 
-@settings(deadline=None, max_examples=50)
 @given(data=st.data())
 def test_any_depth_is_a_large_one(data: st.DataObject) -> None:
     design = data.draw(designs(depth=None))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 
 import anyseq as aq
 from anyseq.graph import arrivals, connections_of, keys_attended, keys_kept, reach
@@ -63,7 +63,6 @@ def test_keys_of_the_usual_ones() -> None:
     assert keys_attended(CAUSAL, 101) == 51
 
 
-@settings(deadline=None)
 @given(designs(mixers=False) | designs(mixers=True))
 def test_arrivals_are_those_of_reach(design: aq.Design) -> None:
     tokens = np.arange(design.tokens)

@@ -132,7 +132,7 @@ def test_costs() -> None:
     assert costs(parse_design("(recurrence)", 8)) == Costs(0, 1, None, None)
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(design=designs() | designs(mixers=True), target=st.sampled_from([None, "causal"]))
 def test_every_design_has_a_card(design: aq.Design, target: str | None) -> None:
     found = aq.compare(design, design, target=target)
@@ -160,3 +160,9 @@ def test_bad_input(subjects: tuple[object, ...], options: dict[str, object], mes
     with pytest.raises(InvalidArgument) as problem:
         aq.compare(*subjects, **options)  # type: ignore[arg-type]
     assert message in str(problem.value)
+
+
+def test_long_names_and_words_keep_to_eighty_columns() -> None:
+    words = "|".join(f"window({radius})" for radius in range(1, 20))
+    found = aq.compare(words, "full", tokens=32, names=["a name of several words", "n" * 60])
+    assert max(map(len, str(found).splitlines())) <= 80

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from os.path import exists
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +72,7 @@ def compare(
 
 def _found(what: str) -> Any:
     """The caller's own thing by its name; else the words or the path as they are."""
-    if re.fullmatch(r"[^\W\d][\w.]*:[^\W\d]\w*", what) and not Path(what).exists():
+    if re.fullmatch(r"[^\W\d][\w.]*:[^\W\d]\w*", what) and not exists(what):
         return imported("compare", what)
     return what
 

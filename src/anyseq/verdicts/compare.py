@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
+from os.path import exists
 from typing import Any, TypeVar
 
 from anyseq.base import OutOfTime, at_least_one, within
@@ -135,7 +135,7 @@ def _in_words(subject: Any) -> bool:
     """Whether it is a design in words, and not the path of a config."""
     if not isinstance(subject, str):
         return False
-    return not (subject.endswith(".json") or Path(subject).exists())
+    return not (subject.endswith(".json") or exists(subject))
 
 
 def _judged(

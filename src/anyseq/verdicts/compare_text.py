@@ -212,7 +212,4 @@ def _weight(weight: float) -> str:
 
 
 def _wrapped(start: str, text: str) -> list[str]:
-    return textwrap.wrap(
-        text, _WIDTH, initial_indent=start, subsequent_indent=" " * len(start),
-        break_long_words=False, break_on_hyphens=False,
-    )  # fmt: skip
+    return textwrap.wrap(text, _WIDTH, initial_indent=start, subsequent_indent=" " * len(start))
