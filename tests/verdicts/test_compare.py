@@ -79,7 +79,8 @@ def test_many_stand_below_one_another() -> None:
     text = str(found)
     assert text.count("diluted pairs") == 8
     assert max(map(len, text.splitlines())) <= 80
-    assert aq.compare("full", "full", tokens=1).cards[1].name == "B"
+    alone = aq.compare("full", "full", tokens=1).cards[1]
+    assert (alone.name, alone.missing) == ("B", {"dilution": "one token only"})
 
 
 def test_no_time_is_not_known() -> None:

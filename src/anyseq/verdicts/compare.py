@@ -178,7 +178,8 @@ def _card(name: str, verdict: Verdict) -> Card:
         wanted = "causal" if verdict.target == "causal" else "all"
         spread = known("dilution", lambda: dilution(design, wanted))
         if spread is None:
-            missing.setdefault("dilution", "not every layer takes means")
+            why_not = "one token only" if design.tokens == 1 else "not every layer takes means"
+            missing.setdefault("dilution", why_not)
         return Card(
             name,
             tokens=design.tokens,
