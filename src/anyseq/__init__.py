@@ -78,7 +78,16 @@ if TYPE_CHECKING:
     )
     from anyseq.models import Fact, Reading, convert, read
     from anyseq.pictures import show
-    from anyseq.verdicts import Certificate, Finding, Fix, Verdict, Witness, check
+    from anyseq.verdicts import (
+        Certificate,
+        Comparison,
+        Finding,
+        Fix,
+        Verdict,
+        Witness,
+        check,
+        compare,
+    )
 
 __version__ = "0.1.0"
 
@@ -94,6 +103,7 @@ __all__ = [
     "Blocks",
     "Causal",
     "Certificate",
+    "Comparison",
     "Convolution",
     "Design",
     "Dilated",
@@ -145,6 +155,7 @@ __all__ = [
     "attention",
     "attention_plan",
     "check",
+    "compare",
     "convert",
     "errors",
     "functions",
@@ -173,7 +184,7 @@ _LATER = {
         "plan",
         "anyseq.models": "Fact Reading convert read",
         "anyseq.pictures": "show",
-        "anyseq.verdicts": "Certificate Finding Fix Verdict Witness check",
+        "anyseq.verdicts": "Certificate Comparison Finding Fix Verdict Witness check compare",
     }.items()
     for name in names.split()
 }

@@ -21,7 +21,7 @@ from anyseq.base.files import check_new, json_sha256, read_folder, write_folder,
 from anyseq.base.memory import extra_bytes, has_high_water_mark
 from anyseq.base.progress import Progress, silent
 from anyseq.base.random import generator, seed_of, uniform
-from anyseq.base.text import layers_text, table
+from anyseq.base.text import layers_text, outside_brackets, table
 from anyseq.base.threads import share_out
 from anyseq.base.timing import medians, seconds
 
@@ -44,6 +44,7 @@ __all__ = [
     "medians",
     "non_negative",
     "one_of",
+    "outside_brackets",
     "positive",
     "power_of_two_at_least",
     "power_of_two_at_most",

@@ -20,3 +20,17 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 def layers_text(count: int, kind: str = "") -> str:
     """So many layers, in words; kind: a word before them, such as "more "."""
     return f"{count:,} {kind}layer" + "s" * (count != 1)
+
+
+def outside_brackets(text: str, mark: str) -> list[str]:
+    """What stands between marks that are in no brackets."""
+    parts, depth, at = [""], 0, 0
+    while at < len(text):
+        if depth == 0 and text.startswith(mark, at):
+            parts.append("")
+            at += len(mark)
+            continue
+        depth += {"(": 1, ")": -1}.get(text[at], 0)
+        parts[-1] += text[at]
+        at += 1
+    return [part.strip() for part in parts]

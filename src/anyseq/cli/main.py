@@ -13,6 +13,7 @@ import anyseq
 from anyseq.cli.approximate import approximate
 from anyseq.cli.bench import bench
 from anyseq.cli.check import check
+from anyseq.cli.compare import compare
 from anyseq.cli.demo import demo
 from anyseq.cli.plan import plan
 from anyseq.cli.reproduce import reproduce
@@ -30,6 +31,7 @@ app = App(
 )
 app.command(demo)
 app.command(check)
+app.command(compare)
 app.command(plan)
 app.command(approximate)
 app.command(show)

@@ -13,6 +13,7 @@ from anyseq.design.mixers import (
     parse_mixer,
     resolve_mixer,
 )
+from anyseq.design.sentence import parse_design
 from anyseq.design.words import layer_text, parse_layer, positions_text, unusual_text
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "Mixer",
     "Recurrence",
     "layer_text",
+    "parse_design",
     "parse_layer",
     "parse_mixer",
     "positions_text",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from anyseq.base import outside_brackets
 from anyseq.design.layer import Layer
 from anyseq.design.mixers import WRITTEN, Mixer, parse_mixer
 from anyseq.errors import InvalidArgument
@@ -44,14 +45,14 @@ def parse_layer(text: str) -> Layer:
     its pattern next. Then, in any order: a position ("rope", "none"), a probability map
     ("topk(8)"), "sinks", "no feed-forward".
     """
-    first, *others = _items(text)
+    first, *others = outside_brackets(text, ",")
     values: dict[str, Any] = {}
     try:
         mixer = parse_mixer(first)
         values = {"pattern": _pattern(first)} if mixer is None else {"mixer": mixer}
         for item in others:
             open_ = mixer is not None and mixer.takes_pattern and "pattern" not in values
-            name, value = _named(item, pattern=open_)
+            name, value = named(item, pattern=open_)
             if name in values:
                 raise InvalidArgument(f"{item!r} is a second {name}; expected one")
             values[name] = value
@@ -67,7 +68,7 @@ def _pattern(first: str) -> Pattern:
         raise InvalidArgument(f"{problem}; or a mixer, one of {', '.join(WRITTEN)}") from None
 
 
-def _named(item: str, *, pattern: bool) -> tuple[str, Any]:
+def named(item: str, *, pattern: bool) -> tuple[str, Any]:
     """What an item is of a layer, and its value. pattern: whether it may be the pattern."""
     word = item.partition("(")[0].strip().lower()
     match word.split():
@@ -87,15 +88,3 @@ def _named(item: str, *, pattern: bool) -> tuple[str, Any]:
         raise InvalidArgument(
             f"{problem}; or 'sinks', 'no feed-forward', or a map such as 'topk(8)'"
         ) from None
-
-
-def _items(text: str) -> list[str]:
-    """What stands between commas that are in no brackets."""
-    items, depth = [""], 0
-    for mark in text:
-        depth += {"(": 1, ")": -1}.get(mark, 0)
-        if mark == "," and depth == 0:
-            items.append("")
-        else:
-            items[-1] += mark
-    return [item.strip() for item in items]

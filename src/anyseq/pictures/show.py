@@ -14,13 +14,14 @@ from anyseq.design import Design
 from anyseq.errors import InvalidArgument
 from anyseq.graph import Reach
 from anyseq.patterns import Pattern, parse_pattern
+from anyseq.pictures.compare import comparison_figure
 from anyseq.pictures.contextual import contextual_figure
 from anyseq.pictures.design import design_figure
 from anyseq.pictures.explain import explanation_figure
 from anyseq.pictures.pattern import pattern_figure
 from anyseq.pictures.reach import reach_figure
 from anyseq.pictures.slice import slice_figure
-from anyseq.verdicts import Verdict
+from anyseq.verdicts import Comparison, Verdict
 
 
 @singledispatch
@@ -29,6 +30,7 @@ def show(thing: Any, *arguments: Any, **options: Any) -> Figure:
 
     Approximation: T along a line through its worst input, with the proved band, and the target if
         you pass it: show(result, f=f).
+    Comparison: how many layers each pair of tokens needs, design by design, and what a token costs.
     Design: who gets content from whom in each of its layers.
     Explanation: what each stage did to one input: show(result.explain(x)).
     Pattern, or its text: who looks at whom among n tokens: show(pattern, tokens=16).
@@ -36,12 +38,13 @@ def show(thing: Any, *arguments: Any, **options: Any) -> Figure:
     """
     kind = type(thing).__name__
     raise InvalidArgument(
-        f"show: no picture of {kind}; expected an Approximation, a Design, an Explanation, a "
-        "Pattern, a Verdict or a Reach"
+        f"show: no picture of {kind}; expected an Approximation, a Comparison, a Design, an "
+        "Explanation, a Pattern, a Verdict or a Reach"
     )
 
 
 show.register(Approximation, slice_figure)
+show.register(Comparison, comparison_figure)
 show.register(Contextual, contextual_figure)
 show.register(Design, design_figure)
 show.register(Explanation, explanation_figure)
