@@ -10,6 +10,7 @@ import torch
 import anyseq as aq
 from anyseq.construct.methods import METHODS
 from anyseq.errors import CannotApproximate, InvalidArgument
+from anyseq.patterns import Ring
 from anyseq.probability import maps
 
 SORT = aq.functions["sort"]
@@ -26,7 +27,8 @@ def refused(design: aq.Design, norm: str, method: str = "auto") -> CannotApproxi
 @pytest.mark.parametrize(
     ("design", "norm", "witness"),
     [
-        (aq.Design(4, position=aq.ALiBi()), "lp", "W3: f_i = i"),
+        (aq.Design(4, patterns=Ring(1), position=aq.NoPosition()), "lp", "W4: f_i = i"),
+        (aq.Design(4, patterns=aq.Window(1), position=aq.ALiBi()), "lp", "W3: f_i = i"),
         (aq.Design(4, patterns=aq.Blocks(2)), "sup", "W6: f_0 = x_2"),
         (aq.Design(4, patterns=aq.Blocks(2)), "lp", "W6: f_0 = x_2"),
         (aq.Design(8, patterns=aq.Window(1), depth=2), "sup", "W6: f_0 = x_7"),
@@ -50,7 +52,7 @@ def test_a_refuted_design_is_refused_with_the_witness(
         assert second.startswith(f"{method}: ")
 
 
-@pytest.mark.parametrize("position", [aq.RelativeBias(), aq.T5Bias()])
+@pytest.mark.parametrize("position", [aq.RelativeBias(), aq.T5Bias(), aq.ALiBi()])
 def test_a_function_of_the_wrong_kind_is_refused_with_the_witness(position: aq.Position) -> None:
     """These designs serve f that commute with permutations, and sort does not."""
     design = aq.Design(4, position=position)

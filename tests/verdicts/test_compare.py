@@ -110,7 +110,7 @@ def test_too_many_connections(monkeypatch: pytest.MonkeyPatch) -> None:
         ("causal, none, sinks", "found by layer 1, from sinks"),
         ("causal & ~window(0), none", "found by layer 2, from who attends to whom"),
         ("window(1), urpe(none), depth 1", "in part: identical tokens fall into 3 kinds"),
-        ("(recurrence)", "perhaps by layer 1, from a recurrence"),
+        ("(recurrence)", "found by layer 1, from a recurrence"),
     ],
 )
 def test_positions(words: str, says: str) -> None:

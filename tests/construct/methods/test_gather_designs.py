@@ -63,10 +63,16 @@ def test_every_design_that_gathers_is_served(design: aq.Design) -> None:
 
 @pytest.mark.parametrize("line", [line for line, _, _ in rows()])
 def test_the_gallery_is_served(line: str) -> None:
-    """With four tokens, every design that gathers; biases over an array are refused by name."""
+    """With four tokens, every design that gathers; biases over an array, norms within blocks, heads,
+    ids and readouts are refused by name."""
     design = next(design for text, design, _ in rows() if text == line)
     if isinstance(base_of(design.position), aq.GridBias):
         with pytest.raises(CannotApproximate, match=r"position=GridBias.*offsets of an array"):
+            build(design, "causal")
+        return
+    around = (design.block_norm, design.head, design.domain, design.readout)
+    if around != (None, False, "cube", "all") and design.layers is None:
+        with pytest.raises(CannotApproximate, match=r"constructions are for designs|takes points"):
             build(design, "causal")
         return
     design = replace(design, tokens=min(design.tokens, 4))
