@@ -58,7 +58,8 @@ class Transformer(nn.Module):
     causal: token i sees tokens 0, ..., i at most, whatever the patterns; a convolution ends at the
         token.
     head: what follows the blocks of a model of ids: "tied", logits by the embedding; "untied", by a
-        matrix of its own; "masked-lm", as BERT has it, see `LanguageHead`; "none", features.
+        matrix of its own; "masked-lm" or "masked-lm-untied", as BERT has it, see `LanguageHead`;
+        "none", features.
     embedding_scale: what embeddings of ids are multiplied with.
     input_norm: a norm after embedding and position. first_norm: whether the mixer of the first
         block has its norm before it; ModernBERT has just the one at the input.
