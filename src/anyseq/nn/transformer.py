@@ -193,7 +193,8 @@ class Transformer(nn.Module):
     ) -> torch.Tensor:
         """Ids (batch, tokens) to logits, or features (batch, tokens, dim) to features.
 
-        key_mask: (batch, tokens) bool, False for padding, which no token sees.
+        key_mask: (batch, tokens) bool, False for padding, which no token sees. Positions count from
+            the first column all the same; for padding on the left, give document_ids instead.
         document_ids: (batch, tokens) whole numbers, equal for the tokens of one document, which
             stand side by side: nobody attends to another document, and positions begin anew in
             each.
