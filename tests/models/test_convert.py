@@ -43,8 +43,21 @@ MODELS: dict[str, Callable[[], Any]] = {
     "gpt2": lambda: transformers.GPT2LMHeadModel(
         transformers.GPT2Config(vocab_size=61, n_embd=32, n_layer=3, n_head=4, n_positions=64)
     ),
+    "gpt2-scaled-by-layer": lambda: transformers.GPT2Model(
+        transformers.GPT2Config(
+            vocab_size=61,
+            n_embd=32,
+            n_layer=3,
+            n_head=4,
+            n_positions=64,
+            scale_attn_by_inverse_layer_idx=True,
+        )
+    ),
     "bert": lambda: transformers.BertModel(transformers.BertConfig(**SIZES)),
     "bert-mlm": lambda: transformers.BertForMaskedLM(transformers.BertConfig(**SIZES)),
+    "bert-mlm-untied": lambda: transformers.BertForMaskedLM(
+        transformers.BertConfig(**SIZES, tie_word_embeddings=False)
+    ),
     "llama": llama,
     "llama-tied": lambda: llama(tie_word_embeddings=True, attention_bias=True, mlp_bias=True),
     **{
@@ -69,6 +82,20 @@ MODELS: dict[str, Callable[[], Any]] = {
             sliding_window=4,
             layer_types=ALTERNATING,
         )
+    ),
+    "gemma3-both-ways": lambda: transformers.Gemma3TextModel(
+        transformers.Gemma3TextConfig(
+            **SIZES,
+            num_key_value_heads=2,
+            head_dim=16,
+            sliding_window=8,
+            layer_types=ALTERNATING,
+            use_bidirectional_attention=True,
+            attn_logit_softcapping=5.0,  # in transformers Gemma 3 never looks at it
+        )
+    ),
+    "modernbert-untied": lambda: transformers.ModernBertForMaskedLM(
+        transformers.ModernBertConfig(**SIZES, **LOCAL, tie_word_embeddings=False)
     ),
     "modernbert": lambda: transformers.ModernBertForMaskedLM(
         transformers.ModernBertConfig(**SIZES, **LOCAL)

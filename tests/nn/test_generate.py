@@ -292,6 +292,15 @@ def test_rows_end_with_a_stop_id() -> None:
     assert every.shape == (2, 4)
 
 
+@pytest.mark.parametrize("stop_ids", [[7], [0, -1], 3, ["</s>"]])
+def test_a_stop_id_that_is_never_written_is_refused(stop_ids: Any) -> None:
+    net = decoder(aq.Design(TOKENS))
+    with pytest.raises(InvalidArgument, match="expected a list of ids from 0 to 6"):
+        net.generate(PROMPT, 2, stop_ids=stop_ids)
+    with pytest.raises(InvalidArgument, match="expected a list of ids from 0 to 6"):
+        net.stream(PROMPT, 2, stop_ids=stop_ids)
+
+
 def test_a_stream_gives_the_same_ids() -> None:
     net = decoder(aq.Design(TOKENS, patterns=aq.Window(2)), dropout=0.5)
     new = []

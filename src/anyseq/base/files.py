@@ -93,7 +93,9 @@ def check_new(path: str | Path, name: str = "folder") -> Path:
     if exists:
         raise FileProblem(f"{name}={str(target)!r} exists already; choose a new name or remove it")
     if not parent:
-        raise FileProblem(f"{name}={str(target)!r}: {str(target.parent)!r} is not a folder")
+        raise FileProblem(
+            f"{name}={str(target)!r}: {str(target.parent)!r} is not a folder; make it first"
+        )
     return target
 
 

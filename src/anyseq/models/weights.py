@@ -39,8 +39,10 @@ def _gpt2(model: Any) -> Taken:
         weights = state[f"{h}.attn.c_attn.weight"].T.chunk(3)
         biases = state[f"{h}.attn.c_attn.bias"].chunk(3)
         for name, weight, bias in zip("qkv", weights, biases, strict=True):
-            tensors[f"{block}.mixer.{name}_proj.weight"] = weight
-            tensors[f"{block}.mixer.{name}_proj.bias"] = bias
+            # scores that are divided by the layer's number: its queries are
+            share = i + 1 if name == "q" and config.scale_attn_by_inverse_layer_idx else 1
+            tensors[f"{block}.mixer.{name}_proj.weight"] = weight / share
+            tensors[f"{block}.mixer.{name}_proj.bias"] = bias / share
         for ours, theirs in (
             ("mixer.o_proj", "attn.c_proj"),
             ("feedforward.up_proj", "mlp.c_fc"),
@@ -167,10 +169,9 @@ def _llama(model: Any) -> Taken:
         ),
         "feedforward_bias": "layers.0.mlp.up_proj.bias" in state,
         "qk_norm": "rmsnorm" if "layers.0.self_attn.q_norm.weight" in state else None,
-        "softcap": getattr(config, "attn_logit_softcapping", None),
         "scale": None if scalar is None else scalar**-0.5,
         "embedding_scale": config.hidden_size**0.5 if gemma else 1.0,
-        "causal": True,
+        "causal": not getattr(config, "use_bidirectional_attention", False),
     }
     return _with_head(model, settings, tensors)
 
@@ -209,8 +210,8 @@ def _with_head(model: Any, settings: dict[str, Any], tensors: Tensors) -> Taken:
         dense = [
             name for name in whole if name.endswith(("transform.dense.weight", "head.dense.weight"))
         ]
-        if dense and tied:
-            kind = "masked-lm"
+        if dense:
+            kind = "masked-lm" if tied else "masked-lm-untied"
             start = dense[0].removesuffix("dense.weight")
             norm = "LayerNorm" if f"{start}LayerNorm.weight" in whole else "norm"
             tensors |= _both("head.dense", whole, f"{start}dense")
@@ -218,9 +219,9 @@ def _with_head(model: Any, settings: dict[str, Any], tensors: Tensors) -> Taken:
             tensors.setdefault("head.dense.bias", torch.zeros_like(whole[dense[0]][:, 0]))
             bias = last.bias
             tensors["head.bias"] = torch.zeros_like(first[:, 0]) if bias is None else bias.detach()
-        elif dense or last.bias is not None:
+        elif last.bias is not None:
             raise UnsupportedModel(f"{type(model).__name__}: its head is of a kind not known here")
-        elif not tied:
+        if not tied:
             tensors["head.weight"] = last.weight.detach()
     elif model.base_model is not model:
         raise UnsupportedModel(

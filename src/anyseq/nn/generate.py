@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from operator import index
 from typing import TYPE_CHECKING
 
 import torch
@@ -29,15 +30,16 @@ def generate(
 ) -> torch.Tensor:
     """`Transformer.generate`."""
     with evaluating(model):
-        if at_least_one("beams", beams) > 1:
-            if sampling.temperature > 0:
-                raise InvalidArgument(
-                    f"beams={beams} with temperature={sampling.temperature}: a search draws "
-                    "nothing; give one of the two"
-                )
-            return search(Writer(model, prompt, tokens, key_mask, cache), tokens, stop_ids, beams)
+        if at_least_one("beams", beams) > 1 and sampling.temperature > 0:
+            raise InvalidArgument(
+                f"beams={beams} with temperature={sampling.temperature}: a search draws nothing; "
+                "give one of the two"
+            )
         writer = Writer(model, prompt, tokens, key_mask, cache)
-        new = list(_ids(writer, tokens, sampling, stop_ids))
+        stops = _stops(model, stop_ids)
+        if beams > 1:
+            return search(writer, tokens, stops, beams)
+        new = list(_ids(writer, tokens, sampling, stops))
         return torch.cat([writer.prompt, torch.stack(new, dim=1)], dim=1)
 
 
@@ -51,7 +53,20 @@ def stream(
     cache: bool,
 ) -> Iterator[torch.Tensor]:
     """`Transformer.stream`; what is wrong with the arguments is said at once."""
-    return _ids(Writer(model, prompt, tokens, key_mask, cache), tokens, sampling, stop_ids)
+    writer = Writer(model, prompt, tokens, key_mask, cache)
+    return _ids(writer, tokens, sampling, _stops(model, stop_ids))
+
+
+def _stops(model: Transformer, stop_ids: Sequence[int]) -> list[int]:
+    """The ids, each one that the model can write."""
+    vocab = model.vocab or 0
+    try:
+        stops = [index(one) for one in stop_ids]
+    except TypeError:
+        stops = [vocab]
+    if all(0 <= one < vocab for one in stops):
+        return stops
+    raise InvalidArgument(f"stop_ids={stop_ids!r}: expected a list of ids from 0 to {vocab - 1}")
 
 
 def _ids(

@@ -10,7 +10,7 @@ from anyseq.base import one_of
 from anyseq.nn.feedforward import GATED, PLAIN
 from anyseq.nn.norms import Norms
 
-HEADS = ("tied", "untied", "masked-lm", "none")
+HEADS = ("tied", "untied", "masked-lm", "masked-lm-untied", "none")
 
 
 class LanguageHead(nn.Module):
@@ -18,7 +18,7 @@ class LanguageHead(nn.Module):
 
     kind: "tied", W_V is the embedding; "untied", it is a matrix of its own; "masked-lm", x becomes
         N(σ(x W + b)) first, W_V is the embedding and a bias is added, as BERT and ModernBERT have
-        it.
+        it; "masked-lm-untied", the same with a matrix of its own.
     """
 
     def __init__(
@@ -38,10 +38,10 @@ class LanguageHead(nn.Module):
         self.bias: nn.Parameter | None = None
         self.dense: nn.Linear | None = None
         self.norm: nn.Module | None = None
-        if kind == "untied":
+        if kind.endswith("untied"):
             own = nn.Linear(dim, vocab, bias=False, dtype=dtype, device=device)
             self.weight = nn.Parameter(own.weight)
-        elif kind == "masked-lm":
+        if kind.startswith("masked-lm"):
             self.dense = nn.Linear(dim, dim, dtype=dtype, device=device)
             self.norm = norms.make(dim, dtype, device)
             self.bias = nn.Parameter(torch.zeros(vocab, dtype=dtype, device=device))

@@ -58,7 +58,8 @@ class Transformer(nn.Module):
     causal: token i sees tokens 0, ..., i at most, whatever the patterns; a convolution ends at the
         token.
     head: what follows the blocks of a model of ids: "tied", logits by the embedding; "untied", by a
-        matrix of its own; "masked-lm", as BERT has it, see `LanguageHead`; "none", features.
+        matrix of its own; "masked-lm" or "masked-lm-untied", as BERT has it, see `LanguageHead`;
+        "none", features.
     embedding_scale: what embeddings of ids are multiplied with.
     input_norm: a norm after embedding and position. first_norm: whether the mixer of the first
         block has its norm before it; ModernBERT has just the one at the input.
@@ -192,7 +193,8 @@ class Transformer(nn.Module):
     ) -> torch.Tensor:
         """Ids (batch, tokens) to logits, or features (batch, tokens, dim) to features.
 
-        key_mask: (batch, tokens) bool, False for padding, which no token sees.
+        key_mask: (batch, tokens) bool, False for padding, which no token sees. Positions count from
+            the first column all the same; for padding on the left, give document_ids instead.
         document_ids: (batch, tokens) whole numbers, equal for the tokens of one document, which
             stand side by side: nobody attends to another document, and positions begin anew in
             each.
