@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from anyseq.design import Design, Layer, Mixer
+from anyseq.design import Design, Layer, Mixer, Recurrence
 from anyseq.errors import InvalidArgument
 from anyseq.graph.borders import told_by_borders
 from anyseq.graph.convolution import told_by_sums
@@ -73,8 +73,8 @@ def refine(design: Design) -> Refinement:
 
     If nobody has anything to tell apart, one column and no empty row everywhere, no graph is
     needed, nor if a glance shows that one layer tells all apart (`anyseq.graph.borders`), nor, for
-    long designs, if sums show that some layers do (`anyseq.graph.convolution`). Beyond 2^25
-    connections nothing else is sure, and the limit is that all positions differ.
+    long designs, if sums (`anyseq.graph.convolution`) or a recurrence show that some layers do.
+    Beyond 2^25 connections nothing else is sure, and the limit is that all positions differ.
     """
     size, begin = vertices(design), start(design)
     for one in design.layer_cycle:
@@ -85,7 +85,7 @@ def refine(design: Design) -> Refinement:
         return Refinement(classes, classes, 0)
     layers = 1 if told_by_borders(design) else None
     if layers is None and design.tokens > _LONG:
-        layers = told_by_sums(design)
+        layers = told_by_sums(design) or _told_by_recurrence(design)
     if layers is not None:
         apart = np.arange(design.tokens)
         return Refinement(apart, apart, layers)
@@ -96,6 +96,13 @@ def refine(design: Design) -> Refinement:
     colours, layer = rounds(cycle, begin, design.depth)
     classes = colours[design.bos :]
     return Refinement(classes, classes, layer)
+
+
+def _told_by_recurrence(design: Design) -> int | None:
+    """The first layer that counts the tokens, if there is one."""
+    layers = design.layer_cycle[: design.depth]
+    counting = (one for one, layer in enumerate(layers, 1) if isinstance(layer.mixer, Recurrence))
+    return next(counting, None)
 
 
 def _all_alike(design: Design, begin: Array) -> bool:

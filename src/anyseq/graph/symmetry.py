@@ -56,6 +56,8 @@ class Symmetry:
 
 def symmetry(design: Design, target: str = "all") -> Symmetry:
     """Whether two places look alike; all wanted pairs of tokens are supposed to meet."""
+    if any(_different_numbers(layer, design) for layer in design.layer_cycle[: design.depth]):
+        return Symmetry(True)
     if _keeps_offsets(design, target):
         # the isomorphism is then a shift of R_i, which begins with the first token, onto R_i',
         # which does so too: a shift by 0
@@ -120,15 +122,20 @@ def apart_after(design: Design) -> int | None:
     begin, bos = start(design), int(design.bos)
     if len(np.unique(begin[bos:])) == design.tokens:
         return 0
-    heads = turned.layer_cycle[0].sees.heads()
-    if any(len(np.unique(keys_seen(head, design.size)[bos:])) == design.tokens for head in heads):
-        return 1  # all attend to different numbers of keys
+    if _different_numbers(turned.layer_cycle[0], design):
+        return 1
     try:
         cycle = _relations(turned)
     except TooManyEdges:
         return None
     colours, layers = rounds(cycle, begin)
     return layers if len(np.unique(colours[bos:])) == design.tokens else None
+
+
+def _different_numbers(layer: Layer, design: Design) -> bool:
+    """Whether all tokens attend to different numbers of keys, in some head of a layer."""
+    numbers = (keys_seen(head, design.size)[design.bos :] for head in layer.sees.heads())
+    return any(len(np.unique(many)) == design.tokens for many in numbers)
 
 
 def fixing(design: Design, place: int) -> dict[int, int] | None:

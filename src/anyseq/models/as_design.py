@@ -83,7 +83,8 @@ def _left_out(stack: SeenStack) -> Iterator[str]:
     others = {
         seen.module[1]
         for seen in stack.layers
-        if isinstance(seen.mixer, Recurrence) and not any(part in seen.module[1] for part in _DECAYS)
+        if isinstance(seen.mixer, Recurrence)
+        and not any(part in seen.module[1] for part in _DECAYS)
     }
     for name in sorted(others):
         yield f"{name} carries a state, but not by decays that theorems speak of"
