@@ -13,6 +13,7 @@ import torch
 from anyseq.base import at_least_one
 from anyseq.design import Design
 from anyseq.errors import InvalidArgument, UnsupportedModel
+from anyseq.models.capped import CAPPED, as_capped
 from anyseq.models.read_module import read_module
 from anyseq.models.reading import Fact, Reading
 from anyseq.models.running import is_hugging_face
@@ -85,7 +86,12 @@ def _read_transformer(module: Transformer, tokens: int | None) -> Reading:
         block_norm=None if module.norm == "none" else module.norm,
         head=design.head or module.vocab is not None,
     )
-    return Reading(type(module).__name__, length, design, (Fact("its own design", "declared"),))
+    known = (Fact("its own design", "declared"),)
+    capped = any(getattr(block.mixer, "softcap", None) is not None for block in module.blocks)
+    finer = as_capped(design) if capped else None
+    if finer is not None:
+        return Reading(type(module).__name__, length, finer, known, (CAPPED,))
+    return Reading(type(module).__name__, length, design, known)
 
 
 def _read_model(model: Any, tokens: int | None) -> Reading:
