@@ -3,6 +3,7 @@
 from anyseq.verdicts.certificate import Certificate
 from anyseq.verdicts.check import NoLength, check
 from anyseq.verdicts.describe import describe, describe_around
+from anyseq.verdicts.tasks import Task
 from anyseq.verdicts.verdict import NORMS, SECONDS, TARGETS, Finding, Fix, Verdict
 from anyseq.verdicts.witness import Witness
 
@@ -14,6 +15,7 @@ __all__ = [
     "Finding",
     "Fix",
     "NoLength",
+    "Task",
     "Verdict",
     "Witness",
     "check",

@@ -12,10 +12,11 @@ from anyseq.design import Design, Layer
 from anyseq.graph import TooManyEdges, connections_of
 from anyseq.patterns import Composite, Global, Intersection, Pattern, Union, Window
 from anyseq.positions import URPE, Absolute, NoPosition, Place
+from anyseq.verdicts.keys import keys_kept
 from anyseq.verdicts.verdict import Fix, Verdict
 
 _OFFERED = 5  # so many at most
-_MOST_CONNECTIONS = 1 << 24  # of a window that is offered
+_MOST_CONNECTIONS = 1 << 24  # of a window, where they are followed one by one
 
 Check = Callable[[Design, str, str], Verdict]
 
@@ -83,7 +84,8 @@ def _try(
         connections = _a_layer(verdict.reach.connections) - before
         says = " and ".join(part.says for part in parts)
         costs = [part.parameters for part in parts if part.parameters]
-        fix = Fix(says, changed, connections, "; ".join(costs) or "no new parameters")
+        parameters = "; ".join(costs) or "no new parameters"
+        fix = Fix(says, changed, connections, parameters, keys_kept(changed))
         found.append((connections, sum(part.rank for part in parts), fix))
     check_time()  # a verdict that was cut short is no refusal
 
@@ -111,7 +113,7 @@ def _connecting(design: Design, norm: str, target: str, check: Check) -> Iterato
     depth = design.depth or 1
     for radius in sorted({ceil((design.tokens - 1) / depth), 1}):
         wider = partial(_patterned, change=partial(_widened, radius=radius))
-        if wider(design) != design and radius * design.tokens <= _MOST_CONNECTIONS:
+        if wider(design) != design and _is_followed(wider(design), radius * design.tokens):
             yield _Change(f"widen the window to {radius}", "", 3, wider)
 
 
@@ -176,6 +178,12 @@ def _with_gains(design: Design) -> Design:
         design,
         lambda layer: replace(layer, position=URPE(layer.position)) if layer.attends else layer,
     )
+
+
+def _is_followed(design: Design, connections: int) -> bool:
+    """Whether a design is cheap to judge: its patterns depend on i - j alone, or are sparse."""
+    by_offsets = all(pattern.offsets(design.size) is not None for pattern in design.cycle)
+    return by_offsets or connections <= _MOST_CONNECTIONS
 
 
 def _a_layer(connections: Sequence[int]) -> int:
