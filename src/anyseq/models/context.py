@@ -25,7 +25,7 @@ _NAMES = (
 )
 _OF_ENCODERS = ("max_source_positions", "max_encoder_position_embeddings")
 _FOLLOWED = (4096, 2048, 1024)  # lengths for patterns that are followed pair by pair
-_PAIRS = 1_500_000  # of a pattern
+_PAIRS = 2_000_000  # of a pattern
 
 
 def trained_length(config: Any, part: str) -> int | None:

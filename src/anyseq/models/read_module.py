@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -91,9 +92,11 @@ def _reading(function: Function, runs: Runs, ids: bool) -> Reading:
             why = "there is one token only, so that nothing is moved"
         return Reading(function.name, function.tokens, None, (), (why,))
     length = stacks[0].tokens
-    known = Declared(turns=turns(function.module), ids=ids)
-    described = as_design(stacks[0], known, length)
-    return Reading(function.name, length, described.design, described.facts, described.unknown)
+    described = as_design(stacks[0], Declared(turns=turns(function.module)), length)
+    design = described.design
+    if design is not None and ids:
+        design = replace(design, domain="ids")
+    return Reading(function.name, length, design, described.facts, described.unknown)
 
 
 def looked_at(runs: Runs, name: str) -> tuple[SeenStack, ...]:

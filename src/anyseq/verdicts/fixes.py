@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import ceil
 
 from anyseq.base import OutOfTime, check_time, layers_text
 from anyseq.design import Design, Layer
-from anyseq.graph import TooManyEdges, connections_of
+from anyseq.graph import TooManyEdges, connections_of, reach
 from anyseq.patterns import Composite, Global, Intersection, Pattern, Union, Window
 from anyseq.positions import URPE, Absolute, NoPosition, Place
 from anyseq.verdicts.keys import keys_kept
@@ -45,11 +45,11 @@ def fixes(design: Design, norm: str, target: str, check: Check) -> tuple[tuple[F
         alone = [(change,) for change in (*connecting, *knowing)]
         _try(design, norm, target, check, alone, found)
         if not found:
-            pairs = [
+            pairs = (
                 (other, change)
                 for change in knowing
                 for other in _connecting(change.to(design), norm, target, check)
-            ]
+            )
             _try(design, norm, target, check, pairs, found)
         complete = True
     except OutOfTime:
@@ -63,7 +63,7 @@ def _try(
     norm: str,
     target: str,
     check: Check,
-    changes: Sequence[tuple[_Change, ...]],
+    changes: Iterable[tuple[_Change, ...]],
     found: list[tuple[int, int, Fix]],
 ) -> None:
     """Add those that work, with their connections and rank."""
@@ -74,7 +74,7 @@ def _try(
         for part in reversed(parts):  # of a pair, what tokens know comes first
             changed = part.to(changed)
         try:
-            if changed == design:
+            if changed == design or not _reaches(changed, target):
                 continue
             verdict = check(changed, norm, target)
         except TooManyEdges:
@@ -88,6 +88,12 @@ def _try(
         fix = Fix(says, changed, connections, parameters, keys_kept(changed))
         found.append((connections, sum(part.rank for part in parts), fix))
     check_time()  # a verdict that was cut short is no refusal
+
+
+def _reaches(design: Design, target: str) -> bool:
+    """Whether all tokens meet that must; looked at first, since it is quick to see."""
+    layers = reach(design, "causal" if target == "causal" else "all").layers
+    return layers is not None and (design.depth is None or layers <= design.depth)
 
 
 def _connecting(design: Design, norm: str, target: str, check: Check) -> Iterator[_Change]:
