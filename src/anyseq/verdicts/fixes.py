@@ -67,14 +67,14 @@ def _try(
     found: list[tuple[int, int, Fix]],
 ) -> None:
     """Add those that work, with their connections and rank."""
-    before = _a_layer(connections_of(design))
+    before, meets = _a_layer(connections_of(design)), _reaches(design, target)
     for parts in changes:
         check_time()
         changed = design
         for part in reversed(parts):  # of a pair, what tokens know comes first
             changed = part.to(changed)
         try:
-            if changed == design or not _reaches(changed, target):
+            if changed == design or not (meets or _reaches(changed, target)):
                 continue
             verdict = check(changed, norm, target)
         except TooManyEdges:
