@@ -62,6 +62,10 @@ class _Subject:
         """What the graph of its design says, for all questions."""
         return None if self.design is None else Facts(self.design)
 
+    def seen_in(self, norm: str) -> str:
+        """The norm for which a probe is telling: for ids, that are finitely many, both are one."""
+        return "sup" if self.design is not None and self.design.domain == "ids" else norm
+
     @cached_property
     def is_causal(self) -> bool:
         """Whether no token reaches an earlier one, by its design or as far as was seen."""
@@ -213,7 +217,7 @@ def _with_more(design: Design | None) -> Design | None:
 def _answer(subject: _Subject, seconds: float, norm: str, target: str) -> Verdict:
     found = subject.findings
     if subject.probe is not None:
-        found += seen.findings(subject.probe, norm, target)
+        found += seen.findings(subject.probe, subject.seen_in(norm), target, subject.tokens)
     verdict = Verdict(subject.name, None, norm, target, "", found)
     if subject.design is not None:
         ruled = check_design(subject.design, norm, target, subject.facts, seconds)
@@ -288,7 +292,7 @@ def _seen_to_fail(subject: _Subject, verdict: Verdict) -> Verdict | None:
     design is proved to be universal."""
     if subject.probe is None or subject.function is None or verdict.universal:
         return None
-    witness = seen.obstruction(subject.probe, verdict.norm, verdict.target)
+    witness = seen.obstruction(subject.probe, subject.seen_in(verdict.norm), verdict.target)
     if witness is None:
         return None
     error, holds = seen.replayed(witness, subject.function, subject.probe.rounding)

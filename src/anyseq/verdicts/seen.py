@@ -15,10 +15,13 @@ from anyseq.verdicts.verdict import Finding
 from anyseq.verdicts.witness import Witness
 
 
-def findings(probe: Probe, norm: str, target: str) -> tuple[Finding, ...]:
-    """The probes that bear on the question, in words. Whether identical tokens are told apart
+def findings(probe: Probe, norm: str, target: str, tokens: int) -> tuple[Finding, ...]:
+    """The probes that bear on the question, in words; tokens: the length that is asked about, which
+    may be too long to be run. Whether identical tokens are told apart
     matters in sup norm; neither that nor a symmetry keeps a model from equivariant functions."""
     basis = f"{probe.trials} sets of weights" if probe.trials > 1 else "its own weights"
+    if probe.tokens != tokens:
+        basis += f", {probe.tokens} tokens"
     found = []
     if norm == "sup" and target != "equivariant":
         count = len(set(probe.classes))
