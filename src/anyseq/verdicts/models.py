@@ -107,9 +107,8 @@ def check_model(
         subject = _of_module(what, length, bool(bos), example)
     else:
         reading = read(what, length, example=example)
-        subject = _subject(reading.subject, reading, bool(bos))
-        name = f"{subject.name}, {subject.tokens:,} tokens"
-        subject = replace(subject, name=name[0].upper() + name[1:])
+        subject = _named(_subject(reading.subject, reading, bool(bos)))
+        subject = replace(subject, name=subject.name[0].upper() + subject.name[1:])
     subject = replace(subject, open_bos=bos is None)
     own = "causal" if subject.is_causal else "all"
     return _answer(subject, seconds, norm, own if target is None else target)
@@ -134,22 +133,26 @@ def _subject(name: str, reading: Reading, bos: bool) -> _Subject:
     )  # fmt: skip
 
 
+def _named(subject: _Subject) -> _Subject:
+    """With the length in its name."""
+    return replace(subject, name=f"{subject.name}, {subject.tokens:,} tokens")
+
+
 def _of_module(module: torch.nn.Module, length: int | None, bos: bool, example: Any) -> _Subject:
     """length: with BOS, if any."""
     subject = _of_description(module, length, bos, example)
     if example is not None:
         unseen = Finding("probe", None, "what it takes is known by example only", "not run")
-        return replace(subject, findings=(*subject.findings, unseen))
+        return _named(replace(subject, findings=(*subject.findings, unseen)))
     short = _probed_length(subject)
     if short is None:
         saw = f"{subject.tokens} tokens are too many for it: up to {_PROBED}"
         unseen = Finding("probe", None, saw, "not run")
-        name = f"{subject.name}, {subject.tokens:,} tokens"
-        return replace(subject, name=name, findings=(*subject.findings, unseen))
+        return _named(replace(subject, findings=(*subject.findings, unseen)))
     function = as_function(module, tokens=length if subject.design is None else short + bos)
     function = after_bos(function) if bos else function
     tokens = function.tokens if subject.design is None else subject.tokens
-    subject = replace(subject, name=f"{subject.name}, {tokens:,} tokens", tokens=tokens)
+    subject = _named(replace(subject, tokens=tokens))
     result = probe(function, function.tokens)
     subject = replace(subject, function=function, probe=result)
     if subject.design is None:
