@@ -22,6 +22,7 @@ import transformers
 from transformers import CONFIG_MAPPING, PreTrainedConfig
 from transformers.models.auto import modeling_auto
 
+from anyseq.design import USUAL_TOKENS
 from anyseq.errors import AnyseqError
 from anyseq.models import Reading
 from anyseq.models.configs import text_part
@@ -107,7 +108,7 @@ def visit(kind: str) -> dict[str, Any]:
         takes = model_class(text).main_input_name
         if takes != "input_ids" and kind not in denominator():
             return row | {"outcome": NO_TEXT, "reason": f"it reads {takes}"}
-        reading = read_config(config)
+        reading = read_config(config, USUAL_TOKENS)
     except AnyseqError as problem:
         said = str(problem)
         if kind not in denominator() and any(words in said for words in OTHER_INPUTS):

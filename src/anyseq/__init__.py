@@ -9,62 +9,8 @@ result = aq.approximate(f, design, features=1, tol=0.1, lipschitz=1.0)
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from anyseq import errors, nn, patterns, positions
-from anyseq.design import (
-    Average,
-    Bilinear,
-    Convolution,
-    Design,
-    Layer,
-    LinearAttention,
-    Recurrence,
-)
-from anyseq.ops import (
-    AttentionPlan,
-    attention,
-    attention_plan,
-    scaled_dot_product_attention,
-)
-from anyseq.patterns import (
-    BigBird,
-    Blocks,
-    Causal,
-    Dilated,
-    Documents,
-    Fixed,
-    FromMask,
-    Full,
-    Global,
-    LogSparse,
-    Longformer,
-    Neighbourhood,
-    Pattern,
-    PerHead,
-    Random,
-    ShiftedWindows,
-    Star,
-    Strided,
-    Window,
-)
-from anyseq.positions import (
-    URPE,
-    Absolute,
-    ALiBi,
-    GridBias,
-    GridToeplitz,
-    NoPosition,
-    Position,
-    RelativeBias,
-    Rotary,
-    Shaw,
-    Sinusoidal,
-    T5Bias,
-    Toeplitz,
-)
-from anyseq.probability import Entmax15, Hardmax, ProbMap, Softmax, Sparsemax, TopK
-
 if TYPE_CHECKING:
-    from anyseq import hf
+    from anyseq import errors, hf, nn, patterns, positions
     from anyseq.construct import FUNCTIONS as functions
     from anyseq.construct import (
         Approximation,
@@ -76,13 +22,66 @@ if TYPE_CHECKING:
         load,
         plan,
     )
+    from anyseq.design import (
+        Average,
+        Bilinear,
+        Convolution,
+        Design,
+        Layer,
+        LinearAttention,
+        Recurrence,
+    )
     from anyseq.models import Fact, Reading, convert, read
+    from anyseq.ops import (
+        AttentionPlan,
+        attention,
+        attention_plan,
+        scaled_dot_product_attention,
+    )
+    from anyseq.patterns import (
+        BigBird,
+        Blocks,
+        Causal,
+        Dilated,
+        Documents,
+        Fixed,
+        FromMask,
+        Full,
+        Global,
+        LogSparse,
+        Longformer,
+        Neighbourhood,
+        Pattern,
+        PerHead,
+        Random,
+        ShiftedWindows,
+        Star,
+        Strided,
+        Window,
+    )
     from anyseq.pictures import show
+    from anyseq.positions import (
+        URPE,
+        Absolute,
+        ALiBi,
+        GridBias,
+        GridToeplitz,
+        NoPosition,
+        Position,
+        RelativeBias,
+        Rotary,
+        Shaw,
+        Sinusoidal,
+        T5Bias,
+        Toeplitz,
+    )
+    from anyseq.probability import Entmax15, Hardmax, ProbMap, Softmax, Sparsemax, TopK
     from anyseq.verdicts import (
         Certificate,
         Comparison,
         Finding,
         Fix,
+        Task,
         Verdict,
         Witness,
         check,
@@ -145,6 +144,7 @@ __all__ = [
     "Star",
     "Strided",
     "T5Bias",
+    "Task",
     "Term",
     "Toeplitz",
     "TopK",
@@ -175,25 +175,33 @@ def __dir__() -> list[str]:
     return sorted(__all__)
 
 
-# Constructions, verdicts, plotting and transformers are loaded when first used: importing anyseq
-# stays quick.
-_LATER = {
+# Everything is loaded when first used, torch too: the command line answers --help at once.
+_FOLDERS = ("errors", "hf", "nn", "patterns", "positions")
+_PLACES = {
     name: module
     for module, names in {
         "anyseq.construct": "Approximation ErrorReport FUNCTIONS Local Plan Term approximate load "
         "plan",
+        "anyseq.design": "Average Bilinear Convolution Design Layer LinearAttention Recurrence",
         "anyseq.models": "Fact Reading convert read",
+        "anyseq.ops": "AttentionPlan attention attention_plan scaled_dot_product_attention",
+        "anyseq.patterns": "BigBird Blocks Causal Dilated Documents Fixed FromMask Full Global "
+        "LogSparse Longformer Neighbourhood Pattern PerHead Random ShiftedWindows Star Strided "
+        "Window",
         "anyseq.pictures": "show",
-        "anyseq.verdicts": "Certificate Comparison Finding Fix Verdict Witness check compare",
+        "anyseq.positions": "ALiBi Absolute GridBias GridToeplitz NoPosition Position "
+        "RelativeBias Rotary Shaw Sinusoidal T5Bias Toeplitz URPE",
+        "anyseq.probability": "Entmax15 Hardmax ProbMap Softmax Sparsemax TopK",
+        "anyseq.verdicts": "Certificate Comparison Finding Fix Task Verdict Witness check compare",
     }.items()
     for name in names.split()
 }
 
 
 def __getattr__(name: str) -> Any:
+    if name in _FOLDERS:
+        return import_module(f"anyseq.{name}")
     name = {"functions": "FUNCTIONS"}.get(name, name)
-    if name in _LATER:
-        return getattr(import_module(_LATER[name]), name)
-    if name == "hf":
-        return import_module("anyseq.hf")
+    if name in _PLACES:
+        return getattr(import_module(_PLACES[name]), name)
     raise AttributeError(f"module 'anyseq' has no attribute {name!r}")

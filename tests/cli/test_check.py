@@ -74,7 +74,7 @@ def test_the_folder_of_a_config(capsys: pytest.CaptureFixture[str], tmp_path: Pa
     (tmp_path / "config.json").write_text('{"model_type": "gpt2"}')
     code, out, _ = run(capsys, "check", str(tmp_path), "--target", "causal")
     assert code == 0
-    assert "GPT2 (GPT2Config), 12 layers, 16 tokens" in out
+    assert "GPT2 (GPT2Config), 12 layers, 1,024 tokens" in out
 
 
 def test_one_screen(capsys: pytest.CaptureFixture[str]) -> None:
@@ -84,7 +84,7 @@ def test_one_screen(capsys: pytest.CaptureFixture[str]) -> None:
     lines = out.splitlines()
     assert len(lines) <= 40
     assert max(map(len, lines)) <= 80
-    assert "NO: it cannot express every function in sup norm" in out
+    assert out.startswith("No: on identical tokens, positions 0 and 255 get equal outputs.")
     assert "repair" in out
 
 
@@ -116,7 +116,7 @@ def test_your_own_mask_mod(
     monkeypatch.chdir(tmp_path)
     code, out, _ = run(capsys, "check", "mymasks:near", "--tokens", "16")
     assert code == 0
-    assert "YES" in out
+    assert out.startswith("Yes at some width and depth, for every function.")
     code, _, err = run(capsys, "check", "mymasks:broken", "--tokens", "16")
     assert code == 2
     assert err.count("\n") == 1
@@ -191,3 +191,58 @@ def test_show_draws_a_design(capsys: pytest.CaptureFixture[str], tmp_path: Path)
     assert (code, err) == (0, "")
     assert "(window(2), rope positions) then (recurrence)" in out
     assert picture.stat().st_size > 10_000
+
+
+def config_file(folder: Path, **more: object) -> str:
+    file = folder / "llama.json"
+    values = {"model_type": "llama", "num_hidden_layers": 2, "max_position_embeddings": 128}
+    file.write_text(json.dumps(values | more))
+    return str(file)
+
+
+def test_bos_goes_with_a_config(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = config_file(tmp_path)
+    found = {}
+    for option in ("", "--bos", "--no-bos"):
+        code, out, err = run(capsys, "check", file, *option.split(), "--json")
+        assert (code, err) == (0, "")
+        found[option] = json.loads(out)
+    assert found["--bos"]["subject"].endswith(", BOS, 127 tokens")
+    assert found["--no-bos"]["subject"] == found[""]["subject"]
+    assert {one["target"] for one in found.values()} == {"causal"}
+    code, _, err = run(capsys, "check", "cli.test_check:WIDE", "--bos")
+    assert code == 2
+    assert "bos=True, but the design has bos=False" in err
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        ("--pattern window(2) --tokens 8 --depth 4 --position rope", 0),
+        ("--pattern window(2) --tokens 8 --depth 3 --position rope", 1),
+        ("--pattern window(2) --tokens 8", 0),
+        ("--pattern blocks(4) --tokens 8", 1),
+        ("--pattern causal --tokens 8", 1),
+        ("--pattern causal --tokens 8 --target causal", 0),
+    ],
+)
+def test_reach_can_be_required(
+    capsys: pytest.CaptureFixture[str], asked: str, expected: int
+) -> None:
+    code, _, err = run(capsys, "check", *asked.split(), "--require", "reach")
+    assert (code, err) == (expected, "")
+
+
+def test_reach_of_a_config(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = config_file(tmp_path, model_type="mistral", sliding_window=50)
+    asked = ("check", file, "--require", "reach")
+    assert run(capsys, *asked)[0] == 1  # 127 places, 2 layers of 49
+    assert run(capsys, *asked, "--tokens", "99")[0] == 0
+
+
+def test_a_model_too_long_to_be_drawn(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = config_file(tmp_path, max_position_embeddings=4096)
+    picture = tmp_path / "reach.png"
+    code, out, err = run(capsys, "check", file, "--picture", str(picture))
+    assert (code, out) == (2, "")
+    assert "4,096 tokens are too many to draw" in err

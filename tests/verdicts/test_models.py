@@ -54,8 +54,8 @@ def test_every_family(name: str) -> None:
         causal = name in {"gpt2", "gpt_oss", "mamba"}
         assert everything.universal is (False if causal else None)
     lp = verdict.ask("lp", "all")
+    assert lp.universal is not True
     if lp.witness is not None:
-        assert lp.universal is (False if described else None)
         assert lp.witness.replay(function) >= lp.witness.bound - 1e-3
 
 
@@ -92,8 +92,15 @@ def test_a_transformer_has_its_design(norm: str) -> None:
     assert "here it is 8" in verdict.reason
     normed = aq.nn.Transformer(design, dim=8, depth=3, heads=2)
     assert "blocks without norms" in aq.check(normed, norm=norm).reason
+
+
+def test_a_transformer_of_words_has_ids() -> None:
+    design = aq.Design(6, position=aq.URPE())
     words = aq.nn.Transformer(design, dim=8, depth=3, heads=2, norm="none", vocab=11)
-    assert "its design is universal" in aq.check(words, norm=norm).reason
+    verdict = aq.check(words)
+    assert verdict.design is not None
+    assert verdict.design.domain == "ids"
+    assert "its design is universal" in verdict.reason
 
 
 def test_layer_norms_without_feed_forward_are_not_affine() -> None:
@@ -107,8 +114,11 @@ def test_layer_norms_without_feed_forward_are_not_affine() -> None:
 
 def test_a_causal_transformer() -> None:
     model = aq.nn.Transformer(aq.Design(6), dim=8, depth=2, causal=True, norm="none")
-    assert "its design is universal" in aq.check(model, target="causal").reason
-    verdict = aq.check(model)
+    own = aq.check(model)
+    assert own.target == "causal"
+    assert "its design is universal" in own.reason
+    assert own.headline == "Yes at some width (its own is 8), for every causal function."
+    verdict = aq.check(model, target="all")
     assert verdict.universal is False
     assert verdict.witness is not None
     assert verdict.witness.name == "W5"
@@ -315,9 +325,19 @@ def test_a_pattern_put_on_a_model() -> None:
     assert verdict.witness.name == "W6"
 
 
-def test_too_long_to_be_probed() -> None:
-    verdict = aq.check(build("llama")[0], target="causal", tokens=300)
+def test_a_long_model_is_probed_on_fewer_tokens() -> None:
+    verdict = aq.check(build("llama")[0], tokens=300)
     assert verdict.universal is False
+    assert verdict.witness is not None
+    assert verdict.witness.sequences.shape[1] == 300
+    (seen,) = (one for one in verdict.findings if one.rule == "probe: identical tokens")
+    assert seen.saw == "all outputs are equal"
+    assert seen.theorem.endswith(", 16 tokens")
+
+
+def test_too_long_to_be_probed() -> None:
+    model = aq.nn.Transformer(aq.Design(300, aq.Documents((150, 150))), dim=8, depth=1)
+    verdict = aq.check(model)
     assert any(one.rule == "probe" and one.holds is None for one in verdict.findings)
 
 
@@ -338,14 +358,14 @@ def test_bad_input_is_one_line() -> None:
         aq.check({"model_type": "bert"}, tokens=0)
 
 
-def test_a_verdict_on_a_part_says_so_in_its_first_line() -> None:
+def test_a_verdict_on_a_part_says_so() -> None:
     verdict = aq.check(T5Config())
-    assert str(verdict).splitlines()[0] == "The encoder of T5 (T5Config), 6 layers, 16 tokens"
+    assert str(verdict).splitlines()[2] == "The encoder of T5 (T5Config), 6 layers, 16 tokens"
     model = T5ForConditionalGeneration(
         T5Config(d_model=16, d_kv=4, d_ff=16, num_layers=1, num_heads=2, vocab_size=20)
     )
-    first = str(aq.check(model, tokens=4)).splitlines()[0]
-    assert first.startswith("T5ForConditionalGeneration: the encoder of T5 (T5Config)")
+    subject = str(aq.check(model, tokens=4)).splitlines()[2]
+    assert subject.startswith("T5ForConditionalGeneration: the encoder of T5 (T5Config)")
 
 
 def test_a_model_saved_with_another_attention_is_not_read_as_what_its_config_says(

@@ -25,7 +25,7 @@ def test_designs_that_take_long_are_decided_and_printed(name: str) -> None:
     start = time.monotonic()
     verdict = aq.check(aq.Design(tokens, patterns))
     assert verdict.universal
-    assert "YES" in str(verdict)
+    assert "Yes" in str(verdict)
     assert time.monotonic() - start < 60
 
 

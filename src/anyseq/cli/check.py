@@ -5,22 +5,19 @@ from __future__ import annotations
 import re
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
-
-from anyseq.base import one_of
 from anyseq.cli.design import DENSE, Options
-from anyseq.cli.question import imported
 from anyseq.cli.terminal import say, say_json
-from anyseq.design import Design
 from anyseq.errors import FileProblem, InvalidArgument
-from anyseq.graph import PICTURE_TOKENS
-from anyseq.patterns import Pattern
-from anyseq.verdicts import SECONDS, NoLength, Verdict
-from anyseq.verdicts import check as judge
+
+if TYPE_CHECKING:
+    from anyseq.verdicts import Verdict
+
+# What is slow to import is imported where it is used, so that --help is not.
 
 _NO_TOKENS = "--tokens is missing: say how many tokens a sequence has"
+_REQUIRED = ("universal", "reach")
 
 
 def check(
@@ -36,22 +33,23 @@ def check(
     domain: str = "cube",
     readout: str = "all",
     norm: str = "sup",
-    target: str = "all",
-    seconds: float = SECONDS,
+    target: str | None = None,
+    seconds: float = 30.0,
     require: str | None = None,
     picture: Path | None = None,
     json: bool = False,
 ) -> None:
-    """Can this attention design express every function? A verdict with its proof, or a function it
-    cannot express, and the cheapest repairs.
+    """Can this attention design express every function? What it can and cannot do, why, and the
+    cheapest repairs.
 
     Parameters
     ----------
     what
         A Hugging Face config.json or its folder, or your own mask_mod, mask, Design or module as
-        package:name. Leave it out and describe a design with the options instead.
+        package:name. Leave it out and describe a design with the options instead; of these --bos
+        and --no-bos go with a config or a module, too.
     tokens
-        Tokens in a sequence.
+        Tokens in a sequence; of a config, as many as the model was made for, unless given.
     feedforward
         Whether blocks have a feed-forward layer.
     final_norm
@@ -69,21 +67,26 @@ def check(
         sup, the largest error over all inputs, or lp, its mean over a cube of vectors; for token
         ids, sup.
     target
-        all, causal or equivariant.
+        all, causal or equivariant; unless given, causal for a causal model, otherwise all.
     seconds
         The time for the answer, and as much again for repairs and the rest; what is not found by
         then is unknown.
     require
-        universal: exit with 1 unless the answer is yes.
+        universal: exit with 1 unless the answer is yes. reach: exit with 1 unless every token
+        reaches every token, of causal functions every later one, within the depth.
     picture
         A file to draw the layers that each pair needs into, .png, .svg or .pdf; for up to 2,048
         tokens.
     json
         Print JSON.
     """
+    from anyseq.base import one_of
+    from anyseq.verdicts import NoLength
+    from anyseq.verdicts import check as judge
+
     if require is not None:
-        one_of("require", require, ("universal",))
-    described = design.given()
+        one_of("require", require, _REQUIRED)
+    described = [one for one in design.given() if what is None or one != "--bos"]
     described += ["--no-feedforward"] * (not feedforward) + ["--head"] * head
     described += ["--final-norm"] * (final_norm is not None)
     described += ["--block-norm"] * (block_norm is not None)
@@ -108,10 +111,13 @@ def check(
         )
     if picture is not None:
         _check_picture(picture, subject, tokens)
+    bos = None if what is None else design.bos  # a design has it already
     try:
-        verdict = judge(subject, norm=norm, target=target, tokens=tokens, seconds=seconds)
+        verdict = judge(subject, norm=norm, target=target, tokens=tokens, bos=bos, seconds=seconds)
     except NoLength:
         raise InvalidArgument(f"{what}: {_NO_TOKENS}") from None
+    if picture is not None:
+        _check_size(picture, None if verdict.design is None else verdict.design.tokens)
     if json:
         say_json(verdict.to_dict())
     else:
@@ -120,8 +126,18 @@ def check(
         _draw(verdict, picture)
         if not json:
             say(f"drawn in {picture}")
-    if require is not None and verdict.universal is not True:
+    if require is not None and not _holds(verdict, require):
         sys.exit(1)
+
+
+def _holds(verdict: Verdict, required: str) -> bool:
+    """What --require asks for."""
+    if required == "universal":
+        return verdict.universal is True
+    reach, design = verdict.reach, verdict.design
+    if reach is None or design is None or reach.layers is None:
+        return False
+    return design.depth is None or reach.layers <= design.depth
 
 
 def _found(what: str) -> Any:
@@ -129,6 +145,8 @@ def _found(what: str) -> Any:
     if what.endswith(".json") or Path(what).exists():
         return Path(what)
     if ":" in what:
+        from anyseq.cli.question import imported
+
         return imported("check", what)
     raise InvalidArgument(
         f"{what}: expected a config.json or package:name; a design is described by --pattern, "
@@ -142,7 +160,12 @@ def _check_picture(picture: Path, subject: Any, tokens: int | None) -> None:
         raise FileProblem(f"--picture {picture}: expected a name ending in .png, .svg or .pdf")
     if not picture.parent.is_dir():
         raise FileProblem(f"--picture {picture}: {picture.parent} is not a folder")
-    length = tokens or _own_length(subject)
+    _check_size(picture, tokens or _own_length(subject))
+
+
+def _check_size(picture: Path, length: int | None) -> None:
+    from anyseq.graph import PICTURE_TOKENS
+
     if length is not None and length > PICTURE_TOKENS:
         raise InvalidArgument(
             f"--picture {picture}: {length:,} tokens are too many to draw; expected up to "
@@ -152,6 +175,11 @@ def _check_picture(picture: Path, subject: Any, tokens: int | None) -> None:
 
 def _own_length(subject: Any) -> int | None:
     """The number of tokens that a design or a mask is for."""
+    import torch
+
+    from anyseq.design import Design
+    from anyseq.patterns import Pattern
+
     if isinstance(subject, Design):
         return subject.tokens
     if isinstance(subject, Pattern):

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from anyseq.design import Design, parse_layer
 from anyseq.errors import InvalidArgument
-from anyseq.patterns import Full, parse_pattern
-from anyseq.positions import parse_position
+
+if TYPE_CHECKING:
+    from anyseq.design import Design
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Described:
     depth
         The number of layers; any, unless given.
     bos
-        The model prepends a token of its own.
+        The model prepends a token of its own; of a config or a model, a BOS token comes first.
     sinks
         Heads have a learned sink.
     prob_map
@@ -42,12 +42,16 @@ class Described:
     position: str = "absolute"
     layer: Annotated[tuple[str, ...], Parameter(negative=(), show_default=False)] = ()
     depth: int | None = None
-    bos: bool = False
+    bos: bool | None = None
     sinks: bool = False
     prob_map: str = "softmax"
 
     def at(self, tokens: int, *, feedforward: bool = True, **more: Any) -> Design:
         """The design, for so many tokens; more: what else `Design` takes."""
+        from anyseq.design import Design, parse_layer
+        from anyseq.patterns import Full, parse_pattern
+        from anyseq.positions import parse_position
+
         if self.layer:
             self._check_alone(feedforward)
             alike: dict[str, Any] = {"layers": [parse_layer(text) for text in self.layer]}
@@ -59,7 +63,9 @@ class Described:
                 "feedforward": feedforward,
             }
         position = parse_position(self.position)
-        return Design(tokens, position=position, depth=self.depth, bos=self.bos, **alike, **more)
+        return Design(
+            tokens, position=position, depth=self.depth, bos=bool(self.bos), **alike, **more
+        )
 
     def given(self) -> list[str]:
         """The options that say something."""

@@ -6,20 +6,10 @@ import sys
 from collections.abc import Sequence
 from textwrap import fill
 
-import torch
 from cyclopts import App, CycloptsError
 
 import anyseq
-from anyseq.cli.approximate import approximate
-from anyseq.cli.bench import bench
-from anyseq.cli.check import check
-from anyseq.cli.compare import compare
-from anyseq.cli.demo import demo
-from anyseq.cli.plan import plan
-from anyseq.cli.reproduce import reproduce
-from anyseq.cli.show import show
 from anyseq.errors import AnyseqError, CannotApproximate
-from anyseq.ops import native_text
 
 _LONGEST = 1200
 
@@ -29,14 +19,24 @@ app = App(
     version=lambda: _version(),
     suppress_keyboard_interrupt=False,
 )
-app.command(demo)
-app.command(check)
-app.command(compare)
-app.command(plan)
-app.command(approximate)
-app.command(show)
-app.command(bench)
-app.command(reproduce)
+_COMMANDS = {
+    "approximate": "Turn a function into an explicit Transformer, with its error.",
+    "bench": "Measure on this machine. Let nothing else run meanwhile.",
+    "check": "Can this attention design express every function? What it can and cannot do, why, "
+    "and the cheapest repairs.",
+    "compare": "Designs and models side by side: what they can express, when all tokens have met, "
+    "how weak the routes are, what a token costs, where positions come from.",
+    "demo": "A function becomes a Transformer, twice, with errors, sizes and pictures.",
+    "plan": "What each method would build, with sizes, before anything is built.",
+    "reproduce": "Rerun an experiment of the papers, and set the result beside theirs.\n\n"
+    "A run that was stopped, with Ctrl-C or harder, goes on with the same command. On several "
+    "processes: torchrun --no-python --nproc-per-node 4 anyseq reproduce NAME (or accelerate "
+    "launch).",
+    "show": "Describe a saved network, or what it does to one input, or the layers of a design; "
+    "draw or export it if asked.",
+}
+for _name, _help in _COMMANDS.items():  # each is imported when it is run
+    app.command(f"anyseq.cli.{_name}:{_name}", help=_help)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -54,6 +54,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _version() -> str:
     """This package, torch, and whether attention has its native kernel."""
+    import torch
+
+    from anyseq.ops import native_text
+
     return f"{anyseq.__version__}\ntorch {torch.__version__}\nnative kernel: {native_text()}"
 
 

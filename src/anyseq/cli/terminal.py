@@ -6,12 +6,10 @@ import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-from anyseq.base import Progress as Report
+if TYPE_CHECKING:
+    from anyseq.base import Progress as Report
 
 
 def say(text: str) -> None:
@@ -27,6 +25,9 @@ def say_json(value: Any) -> None:
 @contextmanager
 def progress_bar() -> Iterator[Report]:
     """A progress report shown as a bar, if somebody is watching; it disappears at the end."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
     console = Console(stderr=True)
     bar = Progress(
         TextColumn("{task.description}"),

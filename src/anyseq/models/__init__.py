@@ -1,18 +1,23 @@
 """Models of others, read as Designs: what they declare, and what is seen when they are run."""
 
+from anyseq.models.context import LONGEST
 from anyseq.models.convert import convert
+from anyseq.models.facts import NO_BOS
 from anyseq.models.fitting import features_of
-from anyseq.models.function import Function
+from anyseq.models.function import Function, after_bos
 from anyseq.models.probes import Probe, probe
 from anyseq.models.read import read
 from anyseq.models.reading import Fact, Reading
 from anyseq.models.running import as_function, is_hugging_face
 
 __all__ = [
+    "LONGEST",
+    "NO_BOS",
     "Fact",
     "Function",
     "Probe",
     "Reading",
+    "after_bos",
     "as_function",
     "convert",
     "features_of",

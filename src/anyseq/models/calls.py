@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -63,16 +63,17 @@ class Call:
             yield from part.walk()
 
 
-def record(model: torch.nn.Module, run: Callable[[], Any]) -> Call:
-    """The calls of a run. `run` calls the model."""
+def record(model: torch.nn.Module, run: Callable[[], Any], scores: bool = True) -> Call:
+    """The calls of a run, with their scores if these are asked for, which takes time. `run` calls
+    the model."""
     root = Call("", model, (), {})
-    with watched(model, root):
+    with watched(model, root, scores):
         run()
     return root
 
 
 @contextmanager
-def watched(model: torch.nn.Module, root: Call) -> Iterator[None]:
+def watched(model: torch.nn.Module, root: Call, scores: bool) -> Iterator[None]:
     """Calls of the model's parts are noted below `root`."""
     names = {module: name for name, module in model.named_modules()}
     stack = [root]
@@ -97,7 +98,7 @@ def watched(model: torch.nn.Module, root: Call) -> Iterator[None]:
         hooks.append(module.register_forward_pre_hook(enter, with_kwargs=True))
         hooks.append(module.register_forward_hook(leave, with_kwargs=True))
     try:
-        with _Scores(stack):
+        with _Scores(stack) if scores else nullcontext():
             yield
     finally:
         for hook in hooks:

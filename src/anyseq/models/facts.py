@@ -23,7 +23,7 @@ from anyseq.positions import (
     position_text,
 )
 
-_NO_BOS = "BOS: the model adds none; a tokenizer may"
+NO_BOS = "BOS: the model adds none; a tokenizer may"
 
 T = TypeVar("T")
 
@@ -74,7 +74,7 @@ def facts_of(
         yield Fact(says, sure, which if len(which) < len(stack.layers) else ())
     yield from _blocks(stack, sure)
     if declared.causal:
-        yield Fact(_NO_BOS, "declared")
+        yield Fact(NO_BOS, "declared")
 
 
 def _patterns(stack: SeenStack, declared: Declared) -> Iterator[Fact]:

@@ -53,7 +53,7 @@ def _first(
     """The first way that works for so many tokens; or what was wrong with the likeliest one."""
     ways = [Function(name, module, module, features, tokens) for features in guesses]
     if any(isinstance(part, torch.nn.Embedding) for part in module.modules()):
-        ways.insert(1, Function(name, module, _ReadsIds(module), 1, tokens))
+        ways.insert(1, Function(name, module, _ReadsIds(module), 1, tokens, True))
     problems = []
     for way in ways:
         try:

@@ -18,12 +18,20 @@ Run = Callable[[torch.Tensor], Any]
 class Function:
     """(batch, tokens, features) -> (batch, tokens, anything), float64: a copy of a model, in
     evaluation mode. The model itself is never touched, nor are torch's random numbers. Of a tuple,
-    as recurrent layers give it, the output is the first. tokens: a length that it takes."""
+    as recurrent layers give it, the output is the first. tokens: a length that it takes.
+    reads_ids: whether the module takes ids, in whose place numbers are handed on."""
 
     def __init__(
-        self, name: str, module: torch.nn.Module, run: Run, features: int, tokens: int
+        self,
+        name: str,
+        module: torch.nn.Module,
+        run: Run,
+        features: int,
+        tokens: int,
+        reads_ids: bool = False,
     ) -> None:
         self.name, self.features, self.tokens = name, features, tokens
+        self.reads_ids = reads_ids
         self.module, self._run = module, run
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
@@ -73,6 +81,16 @@ class Function:
             with torch.no_grad():
                 for parameter, value in zip(parameters, own, strict=True):
                     parameter.copy_(value)
+
+
+def after_bos(function: Function) -> Function:
+    """The same with a first token of its own, whose vector lies outside the cube and whose output
+    is dropped."""
+
+    def run(x: torch.Tensor) -> torch.Tensor:
+        return function(torch.cat([x.new_full(x[:, :1].shape, -1.0), x], 1))[:, 1:]
+
+    return Function(function.name, function.module, run, function.features, function.tokens - 1)
 
 
 def affine_map(features: int, width: int) -> Run:

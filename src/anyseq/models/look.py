@@ -104,7 +104,7 @@ def look(runs: Runs) -> tuple[SeenStack, ...]:
     """What is seen of a model's stacks of layers."""
     root = record(runs.model, runs.different)
     found = with_borrowing(steps(root, runs.rows), root)
-    same = record(runs.model, runs.equal)
+    same = record(runs.model, runs.equal, scores=False)
     again = _paired(root, same)
     stacks = []
     for part, chosen in _by_part(found, runs.decoder).items():

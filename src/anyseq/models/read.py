@@ -29,7 +29,9 @@ def read(what: Any, tokens: int | None = None, *, example: Any = None) -> Readin
     what: a Hugging Face model or config (an object, a dictionary, or the path of a config.json or
         of its folder); any torch module that maps (batch, tokens, features), or ids, to (batch,
         tokens, anything).
-    tokens: the length to read it for; 16 unless given, or fewer if the model takes no more.
+    tokens: the length to read it for. Unless given, that of a Hugging Face model is the one it was
+        made for (max_position_embeddings and the like), or a shorter one where its patterns are too
+        costly to follow so far, which the facts say; else it is 16, or one that the module takes.
     example: what a torch module takes, where that is something else, such as pictures: a tensor,
         of which the first item of the batch is used, or a tuple or a dictionary of them.
 
@@ -85,6 +87,7 @@ def _read_transformer(module: Transformer, tokens: int | None) -> Reading:
         depth=len(module.blocks),
         block_norm=None if module.norm == "none" else module.norm,
         head=design.head or module.vocab is not None,
+        domain=design.domain if module.vocab is None else "ids",
     )
     known = (Fact("its own design", "declared"),)
     capped = any(getattr(block.mixer, "softcap", None) is not None for block in module.blocks)
@@ -106,7 +109,7 @@ def _read_model(model: Any, tokens: int | None) -> Reading:
         raise UnsupportedModel(
             f"{name}: anyseq.hf.use changed its attention, so that its config does not describe it"
         )
-    reading = read_config(model.config, tokens)
+    reading = read_config(model.config, tokens, name)
     return replace(reading, subject=f"{name}: {reading.subject}")
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import Any
 from warnings import catch_warnings
 
@@ -19,57 +20,107 @@ from anyseq.errors import InvalidArgument, UnsupportedModel
 from anyseq.models import declared
 from anyseq.models.as_design import Described, as_design
 from anyseq.models.configs import as_config, check_layers, text_part
+from anyseq.models.context import LONGEST, followed_length, trained_length
 from anyseq.models.facts import Declared
 from anyseq.models.families import BY_HAND, CHECKED, block_sparse
 from anyseq.models.look import Runs, SeenStack
 from anyseq.models.read import idle, several
 from anyseq.models.read_module import looked_at, turns
 from anyseq.models.reading import Fact, Reading
+from anyseq.models.readouts import readout_of
 from anyseq.models.sizes import READ_TOKENS
 from anyseq.models.small import ROWS, TOKENS, Small, small
 
 
-def read_config(given: Any, tokens: int | None = None) -> Reading:
-    """A transformers config, a dictionary, or the path of a config.json or of its folder."""
+def read_config(given: Any, tokens: int | None = None, kind: str | None = None) -> Reading:
+    """A transformers config, a dictionary, or the path of a config.json or of its folder.
+
+    kind: the class of the model, such as "BertForSequenceClassification"; that which the config
+    names, unless given.
+    """
     config = as_config(given)
     text = text_part(config)
     check_layers(text)
     with _quiet():
         copy, stacks = copied(text)
-    room = _room(text, copy, stacks)
-    length = (min(USUAL_TOKENS, room) if room else USUAL_TOKENS) if tokens is None else tokens
-    if room is not None and length > room:
-        raise InvalidArgument(
-            f"tokens={tokens}: {type(text).__name__} has positions for {room} tokens"
-        )
-    facts: list[Fact] = []
-    if getattr(config, "auto_map", None):
-        says = f"auto_map is ignored: transformers' own {text.model_type} is read"
-        facts.append(Fact(says, "declared"))
-    found = {stack.part: _described(stack, text, copy, length) for stack in stacks}
-    if not found:
+    if not stacks:
         raise UnsupportedModel(
             f"{type(text).__name__}: no part of its model moves content between tokens"
         )
-    first = next(iter(found.values()))
-    for part, one in found.items():
-        prefix = f"{part}: " if part else ""
-        facts += [Fact(prefix + fact.says, fact.source, fact.layers) for fact in one.facts]
-    facts += [Fact(says, "declared") for says in declared.details(text)]
-    if first.design is not None:
-        facts += idle(first.design)
-    unknown = [f"{part}: {why}" if part else why
-               for part, one in found.items() for why in one.unknown]  # fmt: skip
-    hidden = list(declared.limits(text, length))
-    unknown += [*hidden, *declared.additions(text, length)]
-    return Reading(
-        subject=_subject(config, text, stacks),
-        tokens=length,
-        design=None if hidden else first.design,
-        facts=tuple(facts),
-        unknown=tuple(unknown),
-        parts=several(_designs(found)),
-    )
+    named = getattr(config, "architectures", None) or []
+    seen = _Seen(config, text, copy, stacks, kind or (named[0] if len(named) == 1 else None))
+    return seen.at_its_own_length() if tokens is None else seen.at(tokens)
+
+
+@dataclass(frozen=True, eq=False)
+class _Seen:
+    """A config, its part about text, a small copy of that and the stacks of layers seen in it."""
+
+    config: PreTrainedConfig
+    text: PreTrainedConfig
+    copy: Small
+    stacks: tuple[SeenStack, ...]
+    kind: str | None
+
+    def at_its_own_length(self) -> Reading:
+        """At the length that the model was made for, or so much of it as can be followed."""
+        own = self.room or trained_length(self.text, self.stacks[0].part)
+        if own is None:
+            return self.at(USUAL_TOKENS)
+        reading = self.at(min(own, LONGEST))
+        length, why = reading.tokens, "no more tokens than that can be followed"
+        if reading.design is not None and followed_length(reading.design) < length:
+            length = followed_length(reading.design)
+            why = "some pattern depends on more than i - j, and is followed pair by pair"
+            reading = self.at(length)
+        if length == own:
+            return reading
+        says = f"read for {length:,} tokens of its {own:,}: {why}; tokens= takes another length"
+        return replace(reading, facts=(*reading.facts, Fact(says, "declared")))
+
+    @cached_property
+    def room(self) -> int | None:
+        """How many tokens the first stack's table of positions has room for; None if it has
+        none."""
+        seen = self.stacks[0].input.room
+        return None if seen is None else declared.room(self.text, self.copy.model.config, seen)
+
+    def at(self, tokens: int) -> Reading:
+        """What is read, for so many tokens."""
+        config, text = self.config, self.text
+        if self.room is not None and tokens > self.room:
+            raise InvalidArgument(
+                f"tokens={tokens}: {type(text).__name__} has positions for {self.room} tokens"
+            )
+        facts: list[Fact] = []
+        if getattr(config, "auto_map", None):
+            says = f"auto_map is ignored: transformers' own {text.model_type} is read"
+            facts.append(Fact(says, "declared"))
+        found = {stack.part: _described(stack, text, self.copy, tokens) for stack in self.stacks}
+        first = next(iter(found.values()))
+        for part, one in found.items():
+            prefix = f"{part}: " if part else ""
+            facts += [Fact(prefix + fact.says, fact.source, fact.layers) for fact in one.facts]
+        facts += [Fact(says, "declared") for says in declared.details(text)]
+        hidden = list(declared.limits(text, tokens))
+        design = None if hidden else first.design
+        if design is not None:
+            facts += idle(design)
+            design = replace(design, readout=readout_of(text.model_type, self.kind))
+            if design.readout != "all":
+                which = "last" if design.readout == "last" else "first"
+                facts.append(Fact(f"only the {which} output is read ({self.kind})", "declared"))
+        unknown = [f"{part}: {why}" if part else why
+                   for part, one in found.items() for why in one.unknown]  # fmt: skip
+        unknown += [*hidden, *declared.additions(text, tokens)]
+        return Reading(
+            subject=_subject(config, text, self.stacks),
+            tokens=tokens,
+            design=design,
+            facts=tuple(facts),
+            unknown=tuple(unknown),
+            parts=several(_designs(found)),
+        )
 
 
 def copied(config: PreTrainedConfig, wider: int = 0) -> tuple[Small, tuple[SeenStack, ...]]:
@@ -142,12 +193,6 @@ def _has_head(config: PreTrainedConfig) -> bool:
             modeling_auto.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES,
         )
     )
-
-
-def _room(config: PreTrainedConfig, copy: Small, stacks: tuple[SeenStack, ...]) -> int | None:
-    """How many tokens the first stack's table of positions has room for; None if it has none."""
-    seen = stacks[0].input.room if stacks else None
-    return None if seen is None else declared.room(config, copy.model.config, seen)
 
 
 def _designs(found: dict[str, Described]) -> dict[str, Design]:

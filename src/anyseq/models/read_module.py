@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -44,6 +45,7 @@ def read_module(module: torch.nn.Module, tokens: int | None, example: Any) -> Re
     return _reading(
         function,
         Runs(function.module, lambda: run(False), lambda: run(True), rows, (length,), {}),
+        function.reads_ids,
     )
 
 
@@ -59,7 +61,9 @@ def _by_example(module: torch.nn.Module, example: Any) -> Reading:
             return copy(*given) if isinstance(given, tuple) else copy(given)
 
     function = Function(type(module).__name__, copy, copy, 1, 1)
-    return _reading(function, Runs(copy, lambda: run(False), lambda: run(True), _ROWS[0], (), {}))
+    runs = Runs(copy, lambda: run(False), lambda: run(True), _ROWS[0], (), {})
+    whole = isinstance(example, torch.Tensor) and not example.is_floating_point()
+    return _reading(function, runs, ids=whole)
 
 
 def _repeated(example: Any, equal: bool) -> Any:
@@ -79,7 +83,7 @@ def _repeated(example: Any, equal: bool) -> Any:
     return first.expand(_ROWS[0], *first.shape[1:]).clone()
 
 
-def _reading(function: Function, runs: Runs) -> Reading:
+def _reading(function: Function, runs: Runs, ids: bool) -> Reading:
     with function.random_weights(1):
         stacks = looked_at(runs, function.name)
     if not stacks:
@@ -89,7 +93,10 @@ def _reading(function: Function, runs: Runs) -> Reading:
         return Reading(function.name, function.tokens, None, (), (why,))
     length = stacks[0].tokens
     described = as_design(stacks[0], Declared(turns=turns(function.module)), length)
-    return Reading(function.name, length, described.design, described.facts, described.unknown)
+    design = described.design
+    if design is not None and ids:
+        design = replace(design, domain="ids")
+    return Reading(function.name, length, design, described.facts, described.unknown)
 
 
 def looked_at(runs: Runs, name: str) -> tuple[SeenStack, ...]:

@@ -5,6 +5,7 @@ from anyseq.verdicts.check import NoLength, check
 from anyseq.verdicts.compare import Card, Comparison, compare
 from anyseq.verdicts.costs import Costs
 from anyseq.verdicts.describe import describe, describe_around
+from anyseq.verdicts.tasks import Task
 from anyseq.verdicts.verdict import NORMS, SECONDS, TARGETS, Finding, Fix, Verdict
 from anyseq.verdicts.witness import Witness
 
@@ -19,6 +20,7 @@ __all__ = [
     "Finding",
     "Fix",
     "NoLength",
+    "Task",
     "Verdict",
     "Witness",
     "check",

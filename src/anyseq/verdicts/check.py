@@ -14,15 +14,15 @@ from anyseq.base import OutOfTime, at_least_one, one_of, positive, within
 from anyseq.design import Design
 from anyseq.errors import ConstructionFault, InvalidArgument
 from anyseq.graph import Reach
+from anyseq.models import LONGEST
 from anyseq.patterns import Pattern, as_pattern, evaluated, parse_pattern
 from anyseq.verdicts import obstacles, papers, proofs
 from anyseq.verdicts.describe import describe
 from anyseq.verdicts.fixes import fixes
 from anyseq.verdicts.question import Facts, Question
 from anyseq.verdicts.ruling import Ruling
+from anyseq.verdicts.tasks import Task, tasks
 from anyseq.verdicts.verdict import NORMS, SECONDS, TARGETS, Finding, Verdict
-
-_MOST_TOKENS = 1 << 19  # for more, the graph of a sparse pattern takes too much memory
 
 Rule = Callable[[Question], Ruling | None]
 
@@ -59,8 +59,10 @@ def check(
     what: Any,
     *,
     norm: str = "sup",
-    target: str = "all",
+    target: str | None = None,
     tokens: int | None = None,
+    bos: bool | None = None,
+    example: Any = None,
     seconds: float = SECONDS,
 ) -> Verdict:
     """Whether `what` can approximate every continuous sequence-to-sequence function.
@@ -72,8 +74,13 @@ def check(
     norm: "sup", the largest error over the cube, or "lp", its mean to some power p. For token ids,
         which are no cube, ask for "sup" (docs/theorems.md, "Token ids").
     target: "all" functions, "causal" ones (f_i looks at x_0, ..., x_i), or those "equivariant"
-        under permutations of the tokens.
-    tokens: the length, where `what` does not say it.
+        under permutations of the tokens. Unless given, "causal" for a model in which no token
+        reaches an earlier one, otherwise "all".
+    tokens: the length, where `what` does not say it; of a Hugging Face model the one that it was
+        made for, unless given.
+    bos: of a model, whether a BOS token comes first, which a tokenizer may put there; a Design says
+        that itself. If nobody says it, a "no" that turns on it names it.
+    example: what a torch module takes, where that cannot be guessed (`anyseq.read`).
     seconds: the time that the verdict may take; and then repairs, paths and the table of the other
         questions together, when they are asked for. What is not found by then is None.
 
@@ -81,20 +88,41 @@ def check(
     """
     positive("seconds", seconds)
     one_of("norm", norm, NORMS)
-    one_of("target", target, TARGETS)
+    if target is not None:
+        one_of("target", target, TARGETS)
     if tokens is not None:
         _check_length(at_least_one("tokens", tokens))
-    if isinstance(what, Design):
-        if tokens not in (None, what.tokens):
-            raise InvalidArgument(f"tokens={tokens}, but the design has {what.tokens}")
-        return check_design(what, norm, target, seconds=seconds)
+    if bos not in (None, True, False):
+        raise InvalidArgument(f"bos={bos!r}: expected True or False")
     if isinstance(what, str):
         what = _spoken(what)
     if _is_model(what):
         from anyseq.verdicts.models import check_model
 
-        return check_model(what, norm=norm, target=target, tokens=tokens, seconds=seconds)
-    return check_design(_as_design(what, tokens), norm, target, seconds=seconds)
+        return check_model(
+            what,
+            norm=norm,
+            target=target,
+            tokens=tokens,
+            bos=bos,
+            example=example,
+            seconds=seconds,
+        )
+    if example is not None:
+        raise InvalidArgument("example: given; expected only with a torch module")
+    if isinstance(what, Design) and tokens not in (None, what.tokens):
+        raise InvalidArgument(f"tokens={tokens}, but the design has {what.tokens}")
+    design = what if isinstance(what, Design) else _as_design(what, tokens)
+    check_bos(design, bos)
+    return check_design(design, norm, target or "all", seconds=seconds)
+
+
+def check_bos(design: Design, bos: bool | None) -> None:
+    """That nothing else is said than by a design, which says it itself."""
+    if bos not in (None, design.bos):
+        raise InvalidArgument(
+            f"bos={bos}, but the design has bos={design.bos}; give a Design(..., bos={bos})"
+        )
 
 
 def check_design(
@@ -112,7 +140,8 @@ def check_design(
     with within(seconds):
         rulings = list(_in_time(RULES, question, seconds))
         reach = _reach_in_time(question)
-    against = [ruling for ruling in rulings if ruling.witness is not None]
+        against = [ruling for ruling in rulings if ruling.witness is not None]
+        cannot = _tasks_in_time(question) if against else ()
     proof = next((ruling for ruling in rulings if ruling.certificate is not None), None)
     if against and proof is not None:
         raise ConstructionFault(
@@ -140,6 +169,7 @@ def check_design(
         certificate=proof.certificate if proof else None,
         design=design,
         reach=reach,
+        tasks=cannot,
         seconds=seconds,
         _fixed_width=lambda: tuple(
             ruling.finding for ruling in _in_time(PAPER_B, Question(facts, "lp", "all"), seconds)
@@ -176,6 +206,13 @@ def _reach_in_time(question: Question) -> Reach | None:
         return None
 
 
+def _tasks_in_time(question: Question) -> tuple[Task, ...]:
+    try:
+        return tasks(question)
+    except OutOfTime:
+        return ()
+
+
 def _is_model(what: Any) -> bool:
     if isinstance(what, torch.nn.Module | Mapping | str | PathLike):
         return True
@@ -185,9 +222,9 @@ def _is_model(what: Any) -> bool:
 
 
 def _check_length(tokens: int) -> None:
-    if tokens > _MOST_TOKENS:
+    if tokens > LONGEST:
         raise InvalidArgument(
-            f"tokens={tokens}: expected fewer; verdicts are for up to {_MOST_TOKENS:,}"
+            f"tokens={tokens}: expected fewer; verdicts are for up to {LONGEST:,}"
         )
 
 

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import ceil
 
 from anyseq.base import OutOfTime, check_time, layers_text
 from anyseq.design import Design, Layer
-from anyseq.graph import TooManyEdges, connections_of
+from anyseq.graph import TooManyEdges, connections_of, reach
 from anyseq.patterns import Composite, Global, Intersection, Pattern, Union, Window
 from anyseq.positions import URPE, Absolute, NoPosition, Place
+from anyseq.verdicts.keys import keys_kept
 from anyseq.verdicts.verdict import Fix, Verdict
 
 _OFFERED = 5  # so many at most
-_MOST_CONNECTIONS = 1 << 24  # of a window that is offered
+_MOST_CONNECTIONS = 1 << 24  # of a window, where they are followed one by one
 
 Check = Callable[[Design, str, str], Verdict]
 
@@ -44,11 +45,11 @@ def fixes(design: Design, norm: str, target: str, check: Check) -> tuple[tuple[F
         alone = [(change,) for change in (*connecting, *knowing)]
         _try(design, norm, target, check, alone, found)
         if not found:
-            pairs = [
+            pairs = (
                 (other, change)
                 for change in knowing
                 for other in _connecting(change.to(design), norm, target, check)
-            ]
+            )
             _try(design, norm, target, check, pairs, found)
         complete = True
     except OutOfTime:
@@ -62,18 +63,18 @@ def _try(
     norm: str,
     target: str,
     check: Check,
-    changes: Sequence[tuple[_Change, ...]],
+    changes: Iterable[tuple[_Change, ...]],
     found: list[tuple[int, int, Fix]],
 ) -> None:
     """Add those that work, with their connections and rank."""
-    before = _a_layer(connections_of(design))
+    before, meets = _a_layer(connections_of(design)), _reaches(design, target)
     for parts in changes:
         check_time()
         changed = design
         for part in reversed(parts):  # of a pair, what tokens know comes first
             changed = part.to(changed)
         try:
-            if changed == design:
+            if changed == design or not (meets or _reaches(changed, target)):
                 continue
             verdict = check(changed, norm, target)
         except TooManyEdges:
@@ -83,9 +84,16 @@ def _try(
         connections = _a_layer(verdict.reach.connections) - before
         says = " and ".join(part.says for part in parts)
         costs = [part.parameters for part in parts if part.parameters]
-        fix = Fix(says, changed, connections, "; ".join(costs) or "no new parameters")
+        parameters = "; ".join(costs) or "no new parameters"
+        fix = Fix(says, changed, connections, parameters, keys_kept(changed))
         found.append((connections, sum(part.rank for part in parts), fix))
     check_time()  # a verdict that was cut short is no refusal
+
+
+def _reaches(design: Design, target: str) -> bool:
+    """Whether all tokens meet that must; looked at first, since it is quick to see."""
+    layers = reach(design, "causal" if target == "causal" else "all").layers
+    return layers is not None and (design.depth is None or layers <= design.depth)
 
 
 def _connecting(design: Design, norm: str, target: str, check: Check) -> Iterator[_Change]:
@@ -111,7 +119,7 @@ def _connecting(design: Design, norm: str, target: str, check: Check) -> Iterato
     depth = design.depth or 1
     for radius in sorted({ceil((design.tokens - 1) / depth), 1}):
         wider = partial(_patterned, change=partial(_widened, radius=radius))
-        if wider(design) != design and radius * design.tokens <= _MOST_CONNECTIONS:
+        if wider(design) != design and _is_followed(wider(design), radius * design.tokens):
             yield _Change(f"widen the window to {radius}", "", 3, wider)
 
 
@@ -176,6 +184,12 @@ def _with_gains(design: Design) -> Design:
         design,
         lambda layer: replace(layer, position=URPE(layer.position)) if layer.attends else layer,
     )
+
+
+def _is_followed(design: Design, connections: int) -> bool:
+    """Whether a design is cheap to judge: its patterns depend on i - j alone, or are sparse."""
+    by_offsets = all(pattern.offsets(design.size) is not None for pattern in design.cycle)
+    return by_offsets or connections <= _MOST_CONNECTIONS
 
 
 def _a_layer(connections: Sequence[int]) -> int:

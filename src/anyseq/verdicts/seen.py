@@ -15,10 +15,13 @@ from anyseq.verdicts.verdict import Finding
 from anyseq.verdicts.witness import Witness
 
 
-def findings(probe: Probe, norm: str, target: str) -> tuple[Finding, ...]:
-    """The probes that bear on the question, in words. Whether identical tokens are told apart
+def findings(probe: Probe, norm: str, target: str, tokens: int) -> tuple[Finding, ...]:
+    """The probes that bear on the question, in words; tokens: the length that is asked about, which
+    may be too long to be run. Whether identical tokens are told apart
     matters in sup norm; neither that nor a symmetry keeps a model from equivariant functions."""
     basis = f"{probe.trials} sets of weights" if probe.trials > 1 else "its own weights"
+    if probe.tokens != tokens:
+        basis += f", {probe.tokens} tokens"
     found = []
     if norm == "sup" and target != "equivariant":
         count = len(set(probe.classes))
@@ -40,14 +43,14 @@ def findings(probe: Probe, norm: str, target: str) -> tuple[Finding, ...]:
 def _dependence(probe: Probe, target: str) -> str:
     """Which outputs depend on which tokens, among those that may in the target class."""
     pair, early = _independent(probe, target), _independent(probe, "causal")
-    if pair is not None and _is_causal(probe) and target != "causal":
+    if pair is not None and is_causal(probe) and target != "causal":
         also = "" if early is None else f", nor output {early[0]} on token {early[1]}"
         return f"no output depends on a later token{also}"
     if pair is not None:
         return f"output {pair[0]} does not depend on token {pair[1]}"
     if target != "causal":
         return "every output depends on every token"
-    later = ", and on no later one" * _is_causal(probe)
+    later = ", and on no later one" * is_causal(probe)
     return f"every output depends on its own token and on every earlier one{later}"
 
 
@@ -56,7 +59,7 @@ def obstruction(probe: Probe, norm: str, target: str) -> Witness | None:
     pair = _independent(probe, target)
     if pair is not None:
         k, j = pair
-        name = "W5" if j > k and _is_causal(probe) else "W6"
+        name = "W5" if j > k and is_causal(probe) else "W6"
         return witnesses.unreached(probe.tokens, k, j, norm, target, name)
     if target == "equivariant":
         return None  # f_i = i is no equivariant function
@@ -141,5 +144,6 @@ def _independent(probe: Probe, target: str) -> tuple[int, int] | None:
     return k, j
 
 
-def _is_causal(probe: Probe) -> bool:
+def is_causal(probe: Probe) -> bool:
+    """Whether no output was seen to depend on a later token."""
     return probe.tokens > 1 and not np.triu(probe.depends, 1).any()

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from anyseq.positions import Absolute
 
 if TYPE_CHECKING:
-    from anyseq.verdicts.verdict import Finding, Verdict
+    from anyseq.verdicts.verdict import Finding, Fix, Verdict
 
 ANSWERS = {True: "yes", False: "no", None: "unknown"}
 
@@ -19,53 +20,59 @@ _WIDTH = 80
 
 
 def verdict_text(verdict: Verdict) -> str:
-    """Answer, findings, witness or certificate, repairs, and the other norms and targets."""
-    kinds = {"all": "every function", "causal": "every causal function",
-             "equivariant": "every equivariant function"}  # fmt: skip
-    answer = {
-        True: "YES: it can express",
-        False: "NO: it cannot express",
-        None: "UNKNOWN: whether it can express",
-    }[verdict.universal]
-    norm = "sup norm" if verdict.norm == "sup" else "L^p"
-    lines = [
-        *_wrapped("", verdict.subject),
-        "",
-        *_wrapped("", f"{answer} {kinds[verdict.target]} in {norm}: {verdict.reason.rstrip('.')}."),
-        "",
+    """What it can do; why: findings, tasks, witness or proof; what to do: repairs; and the other
+    norms and targets."""
+    parts = [
+        [*_wrapped("", verdict.headline), "", *_wrapped("", verdict.subject)],
+        list(_found(verdict)),
+        [line for task in verdict.tasks for line in _wrapped("  task    ", str(task))],
+        list(_shown(verdict)),
+        list(_repairs(verdict)),
+        [textwrap.indent(verdict.table(), "  ")],
     ]
+    return "\n\n".join("\n".join(lines) for lines in parts if lines)
+
+
+def _found(verdict: Verdict) -> Iterator[str]:
     for one in verdict.findings:
         if one.theorem == AS_READ:
             head = "known" if one.rule == "declared" else one.rule
-            lines += _wrapped(f"  {head:<8}", one.saw)
+            yield from _wrapped(f"  {head:<8}", one.saw)
             continue
-        lines += _wrapped(
-            f"  {ANSWERS[one.holds]:<8}", f"{one.rule}: {one.saw.rstrip('.')} [{one.theorem}]"
-        )
+        said = f"{one.rule}: {one.saw.rstrip('.')} [{one.theorem}]"
+        yield from _wrapped(f"  {ANSWERS[one.holds]:<8}", said)
     if verdict.assumes:
-        lines += _wrapped("  assumes ", "what was seen, in a copy with random weights")
+        yield from _wrapped("  assumes ", "what was seen, in a copy with random weights")
+
+
+def _shown(verdict: Verdict) -> Iterator[str]:
+    """What shows the answer, and what else is known."""
     if verdict.witness is not None:
-        lines += ["", *_wrapped("  witness ", str(verdict.witness))]
+        yield from _wrapped("  witness ", str(verdict.witness))
     if verdict.certificate is not None:
-        lines += ["", *_wrapped("  proof   ", str(verdict.certificate))]
+        yield from _wrapped("  proof   ", str(verdict.certificate))
     if verdict.witness is not None and verdict.witness.name == "W5":
         hint = "no layer sees later tokens; the target causal asks about causal functions"
-        lines += ["", *_wrapped("  note    ", hint)]
+        yield from _wrapped("  note    ", hint)
     design = verdict.design
     plain = design is not None and design.layers is None and design.position == Absolute()
     if plain and design is not None and design.depth is None:
         conditions = ", ".join(map(_condition, verdict.fixed_width))
         known = f"conditions of Yun et al. 2020b for fixed width, in L^p: {conditions}"
-        lines += ["", *_wrapped("  also    ", known)]
-    if verdict.fixes or not verdict.fixes_complete:
-        lines.append("")
+        yield from _wrapped("  also    ", known)
+
+
+def _repairs(verdict: Verdict) -> Iterator[str]:
     for fix in verdict.fixes:
-        cost = f"{fix.connections:+,} connections a layer, {fix.parameters}"
-        lines += _wrapped("  repair  ", f"{fix.change} ({cost})")
+        yield from _wrapped("  repair  ", f"{fix.change} ({_cost(fix)})")
     if not verdict.fixes_complete:
-        lines += _wrapped("  repair  ", f"not all were tried in {verdict.seconds:g} s")
-    lines += ["", textwrap.indent(verdict.table(), "  ")]
-    return "\n".join(lines)
+        yield from _wrapped("  repair  ", f"not all were tried in {verdict.seconds:g} s")
+
+
+def _cost(fix: Fix) -> str:
+    """In connections, parameters, and keys of a cache, if there is one."""
+    cost = f"{fix.connections:+,} connections a layer, {fix.parameters}"
+    return cost if fix.keys is None else f"{cost}, {fix.keys:,} keys kept a layer"
 
 
 def _condition(one: Finding) -> str:

@@ -6,14 +6,18 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from anyseq.base import OutOfTime, one_of, remaining, table, within
 from anyseq.design import Design
 from anyseq.graph import Reach
 from anyseq.verdicts.certificate import Certificate
+from anyseq.verdicts.headline import headline
 from anyseq.verdicts.text import ANSWERS, verdict_text
 from anyseq.verdicts.witness import Witness
+
+if TYPE_CHECKING:
+    from anyseq.verdicts.tasks import Task
 
 T = TypeVar("T")
 
@@ -51,13 +55,15 @@ class Fix:
     """A change that makes the design universal, checked before it is offered.
 
     design: the changed design. connections: how many more a layer has, at most. parameters: how
-    many more there are to learn, in words, since widths are free.
+    many more there are to learn, in words, since widths are free. keys: how many a layer of the
+    changed design keeps in its cache, on average; None if it sees later tokens, and has no cache.
     """
 
     change: str
     design: Design
     connections: int
     parameters: str
+    keys: int | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +75,10 @@ class Verdict:
         "equivariant" (permuting the tokens permutes the outputs).
     reason: one sentence. findings: all that was looked at.
     assumes: what was seen of a model and is declared nowhere, on which the answer rests.
+    tasks: what a "no" means in task units: accuracy at most, loss at least.
+    open_bos: of a model, whether nobody says if a BOS token comes first. width: of a model with
+        weights, how many features a token has, if that is known. at_some_width: whether its width
+        alone keeps the answer from True.
     seconds: the time that was allowed.
     """
 
@@ -83,12 +93,21 @@ class Verdict:
     design: Design | None = None
     reach: Reach | None = None
     assumes: tuple[str, ...] = ()
+    tasks: tuple[Task, ...] = ()
+    open_bos: bool = False
+    width: int | None = None
+    at_some_width: bool = False
     seconds: float = SECONDS
     _fixed_width: Callable[[], tuple[Finding, ...]] = field(default=tuple, repr=False)
     _fixed_width_proof: Callable[[], Certificate | None] = field(default=_none, repr=False)
     _fixes: Callable[[], tuple[tuple[Fix, ...], bool]] = field(default=no_fixes, repr=False)
     _again: Callable[[str, str], Verdict] | None = field(default=None, repr=False)
     _kept: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    @property
+    def headline(self) -> str:
+        """What it can and cannot do, in words."""
+        return headline(self)
 
     @property
     def fixes(self) -> tuple[Fix, ...]:
@@ -153,6 +172,7 @@ class Verdict:
     def _summary(self) -> dict[str, Any]:
         witness = self.witness
         return {
+            "headline": self.headline,
             "subject": self.subject,
             "universal": self.universal,
             "norm": self.norm,
@@ -162,6 +182,9 @@ class Verdict:
             "findings": [
                 {"rule": one.rule, "holds": one.holds, "saw": one.saw, "theorem": one.theorem}
                 for one in self.findings
+            ],
+            "tasks": [
+                {"task": one.task, "accuracy": one.accuracy, "loss": one.loss} for one in self.tasks
             ],
             "witness": None
             if witness is None
@@ -192,6 +215,7 @@ class Verdict:
                     "change": fix.change,
                     "connections": fix.connections,
                     "parameters": fix.parameters,
+                    "keys": fix.keys,
                 }
                 for fix in self.fixes
             ],

@@ -1,0 +1,94 @@
+"""The first line of a verdict: what it can and cannot do, in words."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from anyseq.base import layers_text
+
+if TYPE_CHECKING:
+    from anyseq.verdicts.verdict import Verdict
+
+_KINDS = {
+    "all": "every function",
+    "causal": "every causal function",
+    "equivariant": "every equivariant function",
+}
+
+
+def headline(verdict: Verdict) -> str:
+    """One sentence, or two."""
+    if verdict.universal or verdict.at_some_width:
+        return f"{_yes(verdict)}."
+    if verdict.universal is None:
+        return f"Not known: {verdict.reason.rstrip('.')}."
+    witness = verdict.witness
+    name = "" if witness is None else witness.name
+    if name == "W6":
+        return f"No: {_unreached(verdict)}."
+    if name == "W5":
+        return "No: no token reaches an earlier one, so that it has causal functions only."
+    if name in ("W1", "W8"):
+        return _stuck(verdict)
+    if witness is not None and name in ("W2", "W3", "W4", "W7", "W10", "W11"):
+        why = witness.why.rstrip(".")
+        return f"No{_in_norm(verdict)}: {why[0].lower()}{why[1:]}."
+    return f"No: {verdict.reason.rstrip('.')}."
+
+
+def _yes(verdict: Verdict) -> str:
+    free = "at some width"
+    if verdict.design is not None and verdict.design.depth is None:
+        free += " and depth"
+    if verdict.width is not None:
+        free += f" (its own is {verdict.width:,})"
+    read = "" if verdict.design is None else _read(verdict.design.readout)
+    return f"Yes {free}, for {_KINDS[verdict.target]}{read}{_in_norm(verdict)}"
+
+
+def _read(readout: str | int) -> str:
+    if readout == "all":
+        return ""
+    return ", read at the last token" if readout == "last" else f", read at token {readout}"
+
+
+def _in_norm(verdict: Verdict) -> str:
+    return "" if verdict.norm == "sup" else ", in L^p"
+
+
+def _unreached(verdict: Verdict) -> str:
+    """How far a token gets, in the layers that there are."""
+    reach, design = verdict.reach, verdict.design
+    if reach is None or design is None:
+        return verdict.reason.rstrip(".")
+    if reach.layers is None and reach.unreached is not None:
+        k, j = reach.unreached
+        return f"token {j:,} never reaches token {k:,}, however many layers there are"
+    k, j = reach.last[0]
+    needed = layers_text(reach.layers or 0)
+    return f"token {j:,} reaches token {k:,} after {needed}, it has {design.depth}"
+
+
+def _stuck(verdict: Verdict) -> str:
+    """Identical tokens stay identical at some positions; a BOS token may tell them apart."""
+    witness = verdict.witness
+    lack = "it cannot tell how many equal tokens it has seen"
+    if witness is not None and witness.name == "W1":
+        places = witness.why.rstrip(".")
+        lack = places[0].lower() + places[1:]
+    repaired = _with_bos(verdict)
+    if repaired is None:
+        return f"No: {lack}."
+    if verdict.open_bos:
+        return f"{repaired}, if a BOS token comes first; without one {lack}."
+    return f"No: {lack}. With a BOS token first: {repaired[0].lower()}{repaired[1:]}."
+
+
+def _with_bos(verdict: Verdict) -> str | None:
+    """What it could do if a BOS token came first; None if that is not enough."""
+    design = verdict.design
+    if design is None or design.bos:
+        return None
+    with_bos = replace(design, bos=True)
+    return _yes(verdict) if any(fix.design == with_bos for fix in verdict.fixes) else None

@@ -1,0 +1,95 @@
+"""The first line of a verdict, for every kind of answer."""
+
+from __future__ import annotations
+
+import pytest
+
+import anyseq as aq
+
+HEADLINES: dict[str, tuple[aq.Design, dict[str, str], str]] = {
+    "yes": (aq.Design(8), {}, "Yes at some width and depth, for every function."),
+    "yes at a depth": (
+        aq.Design(131_072, aq.Causal(), aq.Rotary(), bos=True, depth=32),
+        {"target": "causal"},
+        "Yes at some width, for every causal function.",
+    ),
+    "yes in L^p": (
+        aq.Design(8, position=aq.RelativeBias()),
+        {"norm": "lp"},
+        "Yes at some width and depth, for every function, in L^p.",
+    ),
+    "yes for one output": (
+        aq.Design(8, readout="last"),
+        {},
+        "Yes at some width and depth, for every function, read at the last token.",
+    ),
+    "equal tokens, causal": (
+        aq.Design(131_072, aq.Causal(), aq.Rotary(), depth=32),
+        {"target": "causal"},
+        "No: it cannot tell how many equal tokens it has seen. With a BOS token first: yes at some "
+        "width, for every causal function.",
+    ),
+    "equal tokens": (
+        aq.Design(8, position=aq.RelativeBias()),
+        {},
+        "No: on identical tokens, positions 0 and 7 get equal outputs. With a BOS token first: yes "
+        "at some width and depth, for every function.",
+    ),
+    "equal tokens, for which BOS is no help": (
+        aq.Design(8, position=aq.NoPosition()),
+        {},
+        "No: on identical tokens, positions 0 and 7 get equal outputs.",
+    ),
+    "too deep": (
+        aq.Design(4096, aq.Causal() & aq.Window(127), depth=32),
+        {"target": "causal"},
+        "No: token 0 reaches token 4,065 after 33 layers, it has 32.",
+    ),
+    "never": (
+        aq.Design(8, aq.Blocks(4)),
+        {},
+        "No: token 4 never reaches token 0, however many layers there are.",
+    ),
+    "causal": (
+        aq.Design(8, aq.Causal()),
+        {},
+        "No: no token reaches an earlier one, so that it has causal functions only.",
+    ),
+    "symmetric": (
+        aq.Design(8, position=aq.ALiBi()),
+        {"norm": "lp"},
+        "No, in L^p: reversing the sequence reverses the outputs.",
+    ),
+    "no feed-forward": (
+        aq.Design(8, position=aq.RelativeBias(), feedforward=False, readout="last"),
+        {"norm": "lp"},
+        "Not known: there are no feed-forward layers, and no theorem covers that.",
+    ),
+    "a last norm": (
+        aq.Design(8, final_norm="layernorm"),
+        {},
+        "No: the final layer norm makes features sum to 0.",
+    ),
+    "not known": (
+        aq.Design(9, aq.Window(1), aq.URPE(), depth=9),
+        {},
+        "Not known: 12 layers would certainly do, depth is 9.",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", HEADLINES)
+def test_the_headline(name: str) -> None:
+    design, asked, words = HEADLINES[name]
+    verdict = aq.check(design, **asked)  # type: ignore[arg-type]
+    assert verdict.headline == words
+    assert verdict.to_dict()["headline"] == words
+
+
+@pytest.mark.parametrize("name", HEADLINES)
+def test_the_headline_comes_first_on_one_screen(name: str) -> None:
+    design, asked, words = HEADLINES[name]
+    lines = str(aq.check(design, **asked)).splitlines()  # type: ignore[arg-type]
+    assert " ".join(lines[: lines.index("")]) == words
+    assert len(lines) <= 40
+    assert max(map(len, lines)) <= 80
