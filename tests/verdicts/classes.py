@@ -192,7 +192,7 @@ def _supported(table: Counter[tuple[Any, Any]]) -> Hashable:
     """ALiBi's sparsemax and entmax15, of few keys: each may have weight, as the smallest slope is
     2^-8."""
     if len({c for _, c in table}) == 1:
-        return next(c for _, c in table)
+        return tuple({c for _, c in table})
     low = min(r for r, _ in table)
     return tuple(sorted((r - low, c, n) for (r, c), n in table.items()))
 
