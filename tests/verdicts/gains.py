@@ -13,8 +13,9 @@ from verdicts.mixing import ByOffset
 
 
 class OneLayer:
-    """A network of a design whose first layer sums by offset, from sequences (B, n) to (B, n, n): what each token holds of
-    x after one layer, NaN where it holds nothing. Which offsets a token finds tells its place."""
+    """A network of a design whose first layer sums by offset, from sequences (B, n) to (B, n, n):
+    what each token holds of x after one layer, NaN where it holds nothing. Which offsets a token
+    finds tells its place."""
 
     def __init__(self, design: aq.Design) -> None:
         self.design, self.size = design, design.tokens + design.bos

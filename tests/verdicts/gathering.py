@@ -35,9 +35,9 @@ class Gathering:
         code, zeros = _start(design)[None], torch.zeros(1, self.size, 1, dtype=torch.float64)
         self.rounds = []
         for layer in range(rounds):
-            telling = _telling(design, layer, code.shape[-1])
-            seen = _seen(telling, zeros, code)
-            self.rounds.append((telling, distinct(seen[0])))
+            told_by = _telling(design, layer, code.shape[-1])
+            seen = _seen(told_by, zeros, code)
+            self.rounds.append((told_by, distinct(seen[0])))
             code = _looked_up(seen, self.rounds[-1][1])
         self.places = code[0]
         held = torch.eye(self.size, dtype=torch.bool)
@@ -56,8 +56,8 @@ class Gathering:
         bos = int(self.design.bos)
         content = pad(x, (bos, 0))[..., None]
         code = _start(self.design).expand(len(x), -1, -1)
-        for telling, table in self.rounds:
-            code = _looked_up(_seen(telling, content, code), table)
+        for told_by, table in self.rounds:
+            code = _looked_up(_seen(told_by, content, code), table)
         place = torch.cdist(code, self.places.expand_as(code)).argmin(-1)
         assert (place == torch.arange(self.size))[:, bos:].all(), "places are not told apart"
         slots = content * one_hot(place, self.size)
@@ -135,11 +135,11 @@ def _levelled(
 
 
 def _seen(
-    telling: Sequence[Heads | Mixing | ByOffset], content: torch.Tensor, code: torch.Tensor
+    told_by: Sequence[Heads | Mixing | ByOffset], content: torch.Tensor, code: torch.Tensor
 ) -> torch.Tensor:
     """(B, size, features) a token's code, and what the layer tells it."""
     stream = torch.cat([content, code], dim=-1)
-    told = [one(stream if isinstance(one, Heads) else code).flatten(2) for one in telling]
+    told = [one(stream if isinstance(one, Heads) else code).flatten(2) for one in told_by]
     return torch.cat([code, *told], dim=-1)
 
 
