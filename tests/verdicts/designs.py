@@ -35,11 +35,14 @@ MIXERS = [
 
 
 @st.composite
-def designs(draw: st.DrawFn, /, *, mixers: bool = False, **fixed: Any) -> aq.Design:
-    """Small designs of every kind. mixers: with one layer or more that is no attention."""
+def designs(
+    draw: st.DrawFn, /, *, mixers: bool = False, models: bool = False, most: int = 6, **fixed: Any
+) -> aq.Design:
+    """Small designs of every kind, of up to `most` tokens. mixers: with one layer or more that is
+    no attention. models: with norms, heads, ids and readouts, as models have them."""
     softmax = {"prob_map": "softmax", "sinks": draw(st.booleans())}
     other = {"prob_map": draw(st.sampled_from(["hardmax", "sparsemax", "entmax15"]))}
-    tokens, bos = draw(st.integers(1, 6)), draw(st.booleans())
+    tokens, bos = draw(st.integers(1, most)), draw(st.booleans())
     options: dict[str, Any] = {
         "tokens": tokens,
         "patterns": tuple(draw(st.lists(st.sampled_from(PATTERNS), min_size=1, max_size=2))),
@@ -49,7 +52,9 @@ def designs(draw: st.DrawFn, /, *, mixers: bool = False, **fixed: Any) -> aq.Des
         "feedforward": draw(st.sampled_from([True, True, True, False])),
         "final_norm": draw(st.sampled_from([None, None, None, None, "layernorm", "rmsnorm"])),
         **draw(st.sampled_from([softmax, softmax, other])),
-    } | fixed
+    }
+    options |= _of_models(draw, tokens) if models else {}
+    options |= fixed
     design = aq.Design(**options)
     if mixers:
         return _mixed(draw, design)
@@ -62,6 +67,19 @@ def designs(draw: st.DrawFn, /, *, mixers: bool = False, **fixed: Any) -> aq.Des
     if not first.sinks and draw(st.booleans()):
         others[-1] = replace(others[-1], prob_map="softmax", sinks=True)
     return design.with_layers((first, *others))
+
+
+def _of_models(draw: st.DrawFn, tokens: int) -> dict[str, Any]:
+    """What a design says of a model beside its layers."""
+    return {
+        "final_norm": draw(
+            st.sampled_from([None, None, "rmsnorm", "learned-rmsnorm", "learned-layernorm"])
+        ),
+        "block_norm": draw(st.sampled_from([None, "pre", "post", "sandwich"])),
+        "head": draw(st.booleans()),
+        "domain": draw(st.sampled_from(["cube", "cube", "ids"])),
+        "readout": draw(st.sampled_from(["all", "last", *range(tokens)])),
+    }
 
 
 def _mixed(draw: st.DrawFn, design: aq.Design) -> aq.Design:

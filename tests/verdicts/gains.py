@@ -1,4 +1,5 @@
-"""Theorem 5.1 in one layer: the head whose gain is 1 at one offset takes one token alone."""
+"""Theorem 5.1 in one layer: the head whose gain is 1 at one offset takes one token alone, and so
+does a convolution or a recurrence."""
 
 from __future__ import annotations
 
@@ -8,20 +9,26 @@ from torch.nn.functional import pad
 import anyseq as aq
 from verdicts.gathering import distinct
 from verdicts.heads import Heads
+from verdicts.mixing import ByOffset
 
 
 class OneLayer:
-    """A network of a design with URPE, from sequences (B, n) to (B, n, n): what each token holds of
-    x after one layer, NaN where it holds nothing. Which offsets a token finds tells its place."""
+    """A network of a design whose first layer sums by offset, from sequences (B, n) to (B, n, n):
+    what each token holds of x after one layer, NaN where it holds nothing. Which offsets a token
+    finds tells its place."""
 
     def __init__(self, design: aq.Design) -> None:
         self.design, self.size = design, design.tokens + design.bos
         self.parts = len(design.cycle[0].heads())
         offsets = 2 * self.size - 1
-        self.heads = Heads(design, 0, features=3, heads=offsets * self.parts, size=4)
-        self.heads.weight("v")[:, :3] = torch.eye(3)
-        (gain,) = (table for name, table in self.heads.tables().items() if "gain" in name)
-        gain.copy_(torch.eye(offsets).repeat_interleave(self.parts, 0))
+        self.heads: Heads | ByOffset
+        if not design.layer_cycle[0].attends:
+            self.heads = ByOffset(design, 0, 3)
+        else:
+            self.heads = heads = Heads(design, 0, features=3, heads=offsets * self.parts, size=4)
+            heads.weight("v")[:, :3] = torch.eye(3)
+            (gain,) = (table for name, table in heads.tables().items() if "gain" in name)
+            gain.copy_(torch.eye(offsets).repeat_interleave(self.parts, 0))
         self.table = self._found(torch.zeros(1, self.size, dtype=torch.float64))[1][0, design.bos :]
         assert len(distinct(self.table)) == design.tokens
 

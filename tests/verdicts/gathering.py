@@ -1,10 +1,12 @@
-"""Theorem 5.1 carried out by attention layers of a design: places are computed, then x is gathered.
+"""Theorem 5.1 carried out by the layers of a design: places are computed, then x is gathered.
 
-What happens between two attention layers is a function of a token's own features, looked up in
+What happens between two layers is a function of a token's own features, looked up in
 tables that are made once, on a sequence of zeros: nobody knows a place but by what heads tell.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import torch
 from torch.nn.functional import one_hot, pad
@@ -14,6 +16,7 @@ from anyseq.base import generator
 from anyseq.positions import Place, Position
 from anyseq.probability import Hardmax
 from verdicts.heads import Heads
+from verdicts.mixing import SUMS, ByOffset, Mixing, Singling, Summing, telling
 
 SAME, DIFFERENT = 1e-10, 1e-8  # features of size 1 are one or the other
 _SHARP = 80.0  # by how much the score of a wanted key leads
@@ -32,17 +35,20 @@ class Gathering:
         code, zeros = _start(design)[None], torch.zeros(1, self.size, 1, dtype=torch.float64)
         self.rounds = []
         for layer in range(rounds):
-            telling = _telling(design, layer, code.shape[-1])
-            seen = _seen(telling, zeros, code)
-            self.rounds.append((telling, distinct(seen[0])))
+            told_by = _telling(design, layer, code.shape[-1])
+            seen = _seen(told_by, zeros, code)
+            self.rounds.append((told_by, distinct(seen[0])))
             code = _looked_up(seen, self.rounds[-1][1])
         self.places = code[0]
         held = torch.eye(self.size, dtype=torch.bool)
         self.layers = []
         for layer in range(rounds, rounds + layers):
-            heads = _fetching(design, layer, self.places)
-            take, held = _taken(design, layer, held)
-            self.layers.append((heads, take))
+            fetching = _fetching(design, layer, self.places)
+            if isinstance(fetching, Summing):
+                take, held = fetching.taken(held)
+            else:
+                take, held = _taken(design, layer, held)
+            self.layers.append((fetching, take))
         self.held = held
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
@@ -50,13 +56,13 @@ class Gathering:
         bos = int(self.design.bos)
         content = pad(x, (bos, 0))[..., None]
         code = _start(self.design).expand(len(x), -1, -1)
-        for telling, table in self.rounds:
-            code = _looked_up(_seen(telling, content, code), table)
+        for told_by, table in self.rounds:
+            code = _looked_up(_seen(told_by, content, code), table)
         place = torch.cdist(code, self.places.expand_as(code)).argmin(-1)
         assert (place == torch.arange(self.size))[:, bos:].all(), "places are not told apart"
         slots = content * one_hot(place, self.size)
-        for heads, take in self.layers:
-            fetched = heads(torch.cat([slots, code], dim=-1))[..., : self.size]
+        for fetching, take in self.layers:
+            fetched = fetching(torch.cat([slots, code], dim=-1))[..., : self.size]
             slots = slots + (fetched * take[place]).sum(2)
         return slots.masked_fill(~self.held[place], torch.nan)[:, bos:, bos:]
 
@@ -77,9 +83,11 @@ def _start(design: aq.Design) -> torch.Tensor:
     return one_hot(colours, size + 1).double()
 
 
-def _telling(design: aq.Design, layer: int, code: int) -> list[Heads]:
-    """Random heads that read the code and not x: Lemma 3."""
+def _telling(design: aq.Design, layer: int, code: int) -> Sequence[Heads | Mixing | ByOffset]:
+    """Random heads that read the code and not x, or all that another mixer tells: Lemma 3."""
     own = design.layer_cycle[layer % len(design.layer_cycle)]
+    if not own.attends:
+        return [telling(design, layer, code)]
     rng, base = generator(layer), base_of(own.position)
     if isinstance(base, aq.ALiBi):
         # any slope would do; eight heads have powers of two, with which keys tie exactly
@@ -126,10 +134,13 @@ def _levelled(
     return heads
 
 
-def _seen(telling: list[Heads], content: torch.Tensor, code: torch.Tensor) -> torch.Tensor:
-    """(B, size, features) a token's code, and what the heads tell it."""
+def _seen(
+    told_by: Sequence[Heads | Mixing | ByOffset], content: torch.Tensor, code: torch.Tensor
+) -> torch.Tensor:
+    """(B, size, features) a token's code, and what the layer tells it."""
     stream = torch.cat([content, code], dim=-1)
-    return torch.cat([code, *(heads(stream).flatten(2) for heads in telling)], dim=-1)
+    told = [one(stream if isinstance(one, Heads) else code).flatten(2) for one in told_by]
+    return torch.cat([code, *told], dim=-1)
 
 
 def distinct(features: torch.Tensor) -> torch.Tensor:
@@ -146,9 +157,18 @@ def _looked_up(features: torch.Tensor, table: torch.Tensor) -> torch.Tensor:
     return one_hot(apart.argmin(-1), features.shape[-2] + 1).double()
 
 
-def _fetching(design: aq.Design, layer: int, places: torch.Tensor) -> Heads:
+def _fetching(
+    design: aq.Design, layer: int, places: torch.Tensor
+) -> Heads | ByOffset | Singling | Summing:
     """For each token and each pattern of the layer a head whose scores single that token out by its
-    code, and bring all of its slots."""
+    code, and bring all of its slots; of other mixers what they have for that."""
+    own = design.layer_cycle[layer % len(design.layer_cycle)]
+    if isinstance(own.mixer, aq.Convolution | aq.Recurrence):
+        return ByOffset(design, layer, len(places) + places.shape[1])
+    if isinstance(own.mixer, aq.LinearAttention):
+        return Singling(design, layer, places)
+    if isinstance(own.mixer, SUMS):
+        return Summing(design, layer, places.shape[1])
     size, parts = len(places), len(design.cycle[layer % len(design.cycle)].heads())
     room = max(8, size + size % 2)
     heads = Heads(design, layer, features=size + places.shape[1], heads=size * parts, size=room)
@@ -166,8 +186,13 @@ def _fetching(design: aq.Design, layer: int, places: torch.Tensor) -> Heads:
 def _taken(design: aq.Design, layer: int, held: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """(size, heads, size) which slots a token at each place takes over from which head: each that
     it lacks, from the first that has it; and (size, size) what is held then."""
-    parts = design.cycle[layer % len(design.cycle)].heads()
-    sees = torch.stack([part.mask(len(held)) for part in parts], dim=-1).flatten(1)
-    offered = sees[:, :, None] & held.repeat_interleave(len(parts), 0) & ~held[:, None, :]
+    own = design.layer_cycle[layer % len(design.layer_cycle)]
+    if isinstance(own.mixer, aq.Convolution | aq.Recurrence):
+        there = ByOffset(design, layer, 1).sees
+        offered = (there.double() @ held.double()).bool() & ~held[:, None, :]
+    else:
+        parts = own.sees.heads()
+        sees = torch.stack([part.mask(len(held)) for part in parts], dim=-1).flatten(1)
+        offered = sees[:, :, None] & held.repeat_interleave(len(parts), 0) & ~held[:, None, :]
     first = offered & (offered.cumsum(1) == 1)
     return first, held | first.any(1)

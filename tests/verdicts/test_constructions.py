@@ -17,6 +17,7 @@ from verdicts.designs import designs
 from verdicts.gains import OneLayer
 from verdicts.gallery import rows
 from verdicts.gathering import Gathering
+from verdicts.mixing import SUMS
 
 GRID = 32  # cells to an axis in look-ups
 
@@ -32,6 +33,8 @@ def sequences(tokens: int) -> torch.Tensor:
 def gathers(design: aq.Design, certificate: aq.Certificate) -> None:
     """Every token ends up with all of x that it needs, and a look-up gives f within its modulus."""
     rounds, layers, n = certificate.rounds, certificate.layers, design.tokens
+    if rounds == 0 and isinstance(design.layer_cycle[0].mixer, SUMS):
+        rounds = 1  # a feed-forward half comes first
     waits = certificate.phase != rounds % len(design.cycle)
     if waits or (design.depth is not None and design.depth < rounds + layers):
         network: Callable[[torch.Tensor], torch.Tensor] = OneLayer(design)
@@ -92,6 +95,18 @@ CARRY = {"gather": gathers, "mean": averages}
 @settings(max_examples=300, deadline=None)
 def test_random_designs_gather(design: aq.Design, norm: str, target: str) -> None:
     certificate = aq.check(design, norm=norm, target=target).certificate
+    if certificate is not None and certificate.kind == "gather":
+        assert certificate.verify()
+        gathers(design, certificate)
+
+
+@given(
+    designs(mixers=True, feedforward=True, final_norm=None),
+    st.sampled_from(("all", "causal")),
+)
+@settings(max_examples=200, deadline=None)
+def test_random_designs_with_other_mixers_gather(design: aq.Design, target: str) -> None:
+    certificate = aq.check(design, target=target).certificate
     if certificate is not None and certificate.kind == "gather":
         assert certificate.verify()
         gathers(design, certificate)

@@ -242,8 +242,10 @@ class Question:
             return "there are no feed-forward layers, and no theorem covers that"
         if not all(layer.feedforward for layer in layers):
             return "some blocks have no feed-forward layer, and no theorem covers that"
-        ends_normed = design.final_norm is not None or design.block_norm == "post"
-        if ends_normed and not design.head and design.final_norm != "learned-rmsnorm":
+        # an RMS norm with learned scales gives all vectors of bounded size, if it gets all; what
+        # another norm, at the end of the last block, has left does not become more by it
+        ends_normed = design.final_norm not in (None, "learned-rmsnorm")
+        if (ends_normed or design.block_norm == "post") and not design.head:
             return "the last norm leaves a relation between the features of an output"
         if design.block_norm == "sandwich":
             return self._unsteady
