@@ -31,7 +31,7 @@ def network(softcap: float | None) -> aq.nn.Transformer:
     model = aq.nn.Transformer(DESIGN, 16, depth=2, heads=8, norm="none", softcap=softcap).double()
     with torch.no_grad():
         for weight in model.parameters():
-            weight.normal_(0, 0.7)
+            weight.normal_(0, 0.3)
     return model
 
 
