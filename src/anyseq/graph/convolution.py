@@ -19,6 +19,7 @@ from anyseq.positions import URPE, ALiBi, RelativeBias, Rotary, base_of
 _MOST = 1 << 17
 _RANGE = 1 << 9  # sums of 2^17 products below 2^18 are off by less than 2^-10 before rounding
 _SUMS = 4
+_PAIRS = 1 << 20  # of a vertex and one it sees; among more a convolution is quicker
 _ROUNDS = 8  # of sums; what then spreads, spreads from positions that are known
 
 
@@ -67,13 +68,11 @@ def _spread(cycle: list[list[tuple[Array, bool]]], colours: Array, design: Desig
     while any(map(len, fresh)) and layer != design.depth:
         check_time()
         turn = layer % len(cycle)
-        found = [np.zeros(0, dtype=np.int64)]
+        found = np.zeros(size, dtype=bool)
         for mask, gain in cycle[turn]:
             if gain or mask[size - 1]:
-                seers = np.add.outer(fresh[turn], np.flatnonzero(mask) - (size - 1)).ravel()
-                found.append(seers[(seers >= 0) & (seers < size)])
-        new = np.unique(np.concatenate(found))
-        new = new[~known[new]]
+                found |= _seers(mask, fresh[turn], size)
+        new = np.flatnonzero(found & ~known)
         known[new] = True
         fresh = [np.append(old, new) for old in fresh]
         fresh[turn] = new
@@ -81,6 +80,17 @@ def _spread(cycle: list[list[tuple[Array, bool]]], colours: Array, design: Desig
         if known[design.bos :].all():
             return layer
     return None
+
+
+def _seers(mask: Array, some: Array, size: int) -> Array:
+    """(size,) bool: who sees one of some vertices."""
+    offsets = np.flatnonzero(mask) - (size - 1)
+    if len(some) * len(offsets) > _PAIRS:
+        return _convolved(mask, np.bincount(some, minlength=size), size) > 0
+    found = np.zeros(size, dtype=bool)
+    seers = np.add.outer(some, offsets).ravel()
+    found[seers[(seers >= 0) & (seers < size)]] = True
+    return found
 
 
 def _seen(mask: Array, colours: Array, gains: bool, rng: np.random.Generator) -> Array:

@@ -102,6 +102,10 @@ def row_blocks(pattern: Pattern, size: int) -> Iterator[tuple[Array, Array, Arra
 def edges_of(pattern: Pattern, size: int, most: int = _MOST_EDGES) -> Edges:
     """The edges of a pattern, in any head, for `size` vertices."""
     pattern = seen_by_any_head(pattern)
+    offsets = pattern.offsets(size)
+    if offsets is not None:  # they tell how many there are, before any is listed
+        lengths = size - np.abs(np.arange(1 - size, size))
+        _check_count(pattern, size, int(lengths[offsets.numpy()].sum()), most)
     degrees, columns, total = np.zeros(size, dtype=np.int64), [np.zeros(0, dtype=np.int32)], 0
     for rows, candidates, mask in row_blocks(pattern, size):
         many = np.count_nonzero(mask, axis=1)
@@ -110,12 +114,16 @@ def edges_of(pattern: Pattern, size: int, most: int = _MOST_EDGES) -> Edges:
         degrees[rows] = many
         columns.append(candidates[place].astype(np.int32))
         total += len(place)
-        if total > most:
-            raise TooManyEdges(
-                f"tokens={size}: the pattern {type(pattern).__name__} has more than "
-                f"{most:,} connections there; expected fewer tokens or a sparser pattern"
-            )
+        _check_count(pattern, size, total, most)
     return Edges(_starts(degrees), np.concatenate(columns))
+
+
+def _check_count(pattern: Pattern, size: int, count: int, most: int) -> None:
+    if count > most:
+        raise TooManyEdges(
+            f"tokens={size}: the pattern {type(pattern).__name__} has more than "
+            f"{most:,} connections there; expected fewer tokens or a sparser pattern"
+        )
 
 
 def _starts(degrees: Array) -> Array:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
 
@@ -12,8 +13,9 @@ from anyseq.design import Design
 from anyseq.errors import InvalidArgument
 from anyseq.graph.edges import Array, Edges, edges_of, seen_by_any_head, vertices
 from anyseq.graph.spread import spread
-from anyseq.graph.toeplitz import cross
+from anyseq.graph.toeplitz import Crossing, cross
 from anyseq.graph.wanted import Wanted, grown
+from anyseq.patterns import Pattern
 
 _LISTED = 8  # pairs named as the last ones
 _MOST_TOKENS = 131_072  # for which sets of tokens, a bit per pair, fit a few gigabytes
@@ -110,13 +112,7 @@ def connections_of(design: Design) -> tuple[int, ...]:
 
 
 def _by_offsets(design: Design, wanted: Wanted) -> Reach | None:
-    cycle = []
-    for pattern in design.cycle:
-        offsets = seen_by_any_head(pattern).offsets(wanted.size)
-        if offsets is None:
-            return None
-        cycle.append(offsets.numpy())
-    found = cross(cycle, wanted, _LISTED)
+    found = _crossed(design.cycle, wanted)
     if found is None:
         return None
     return Reach(
@@ -131,6 +127,17 @@ def _by_offsets(design: Design, wanted: Wanted) -> Reach | None:
         hub=None,
         design=design,
     )
+
+
+@lru_cache(maxsize=32)  # designs that differ in other ways are asked about one after another
+def _crossed(patterns: tuple[Pattern, ...], wanted: Wanted) -> Crossing | None:
+    cycle = []
+    for pattern in patterns:
+        offsets = seen_by_any_head(pattern).offsets(wanted.size)
+        if offsets is None:
+            return None
+        cycle.append(offsets.numpy())
+    return cross(cycle, wanted, _LISTED)
 
 
 def _by_edges(design: Design, wanted: Wanted) -> Reach:
