@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from transformers import LlamaConfig, LlamaForSequenceClassification, LlamaModel
 
 import anyseq as aq
 from anyseq.errors import InvalidArgument
@@ -163,6 +164,20 @@ def test_a_model_with_weights_is_never_a_yes() -> None:
     unsure = aq.check(aq.nn.Transformer(window, dim=8, depth=2, heads=2, norm="none"))
     assert unsure.universal is False  # 2 layers of 2
     assert unsure.headline == "No: token 0 reaches token 5 after 3 layers, it has 2."
+
+
+def test_outputs_that_nobody_reads_are_no_obstacle() -> None:
+    """On equal tokens all outputs of a Llama are equal; its classifier reads the last one only."""
+    values = LLAMA | {"hidden_size": 16, "num_attention_heads": 2, "num_key_value_heads": 2}
+    values |= {"intermediate_size": 16, "vocab_size": 20, "pad_token_id": 0}
+    del values["model_type"]
+    config = LlamaConfig(**values)
+    verdict = aq.check(LlamaForSequenceClassification(config), tokens=6)
+    assert verdict.design is not None
+    assert verdict.design.readout == "last"
+    assert verdict.universal is None
+    assert verdict.witness is None
+    assert aq.check(LlamaModel(config), tokens=6).witness is not None
 
 
 def test_repairs_of_a_causal_model_stay_causal() -> None:
