@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,6 +13,8 @@ from transformers import LlamaConfig, LlamaForSequenceClassification, LlamaModel
 import anyseq as aq
 from anyseq.errors import InvalidArgument
 from anyseq.models import after_bos, as_function
+from anyseq.verdicts.models import _answer
+from anyseq.verdicts.subject import subject_of
 from hf.zoo import build
 
 LLAMA: dict[str, Any] = {"model_type": "llama", "max_position_embeddings": 512}
@@ -178,6 +181,22 @@ def test_outputs_that_nobody_reads_are_no_obstacle() -> None:
     assert verdict.universal is None
     assert verdict.witness is None
     assert aq.check(LlamaModel(config), tokens=6).witness is not None
+
+
+@pytest.mark.parametrize(("bos", "universal", "words"), [
+    (None, False, "Yes at some width, for every causal function, if a BOS token comes first; "
+     "without one it cannot tell how many equal tokens it has seen."),
+    (True, True, "Yes at some width, for every causal function."),
+    (False, False, "No: it cannot tell how many equal tokens it has seen. With a BOS token first: "
+     "yes at some width, for every causal function."),
+])  # fmt: skip
+def test_the_first_line_of_a_llama(bos: bool | None, universal: bool, words: str) -> None:
+    """Of what is read of it, less its norms."""
+    subject = subject_of(LLAMA, None, bos, None)
+    assert subject.design is not None
+    plain = replace(subject.design, block_norm=None, final_norm=None)
+    verdict = _answer(replace(subject, design=plain), 30.0, "sup", "causal")
+    assert (verdict.universal, verdict.headline) == (universal, words)
 
 
 def test_repairs_of_a_causal_model_stay_causal() -> None:
