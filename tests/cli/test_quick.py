@@ -48,7 +48,7 @@ def test_a_config_needs_the_base_of_models_and_its_own_model(tmp_path: Path) -> 
     parts = {".".join(name.split(".")[:2]) for name in more}
     assert "torch._inductor" not in parts
     assert parts.isdisjoint({"sympy", "matplotlib", "networkx", "pandas"})
-    assert len(more) < 60, sorted(more)
+    assert len(more) < 20, sorted(more)
 
 
 @pytest.mark.parametrize("command", sorted(_COMMANDS))

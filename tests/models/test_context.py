@@ -77,7 +77,7 @@ def test_what_a_head_reads(name: str) -> None:
 
 
 def test_a_model_is_of_its_own_class() -> None:
-    small = {"hidden_size": 16, "num_attention_heads": 2, "num_hidden_layers": 1}
+    small: dict[str, Any] = {"hidden_size": 16, "num_attention_heads": 2, "num_hidden_layers": 1}
     model = BertForSequenceClassification(BertConfig(**small))
     design = read(model, 8).design
     assert design is not None

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 from torch import nn
+from transformers import LlamaConfig, LlamaForSequenceClassification, LlamaModel
 
 import anyseq as aq
 from anyseq.errors import InvalidArgument
 from anyseq.models import after_bos, as_function
+from anyseq.verdicts.models import _answer
+from anyseq.verdicts.subject import subject_of
 from hf.zoo import build
 
 LLAMA: dict[str, Any] = {"model_type": "llama", "max_position_embeddings": 512}
@@ -163,6 +167,36 @@ def test_a_model_with_weights_is_never_a_yes() -> None:
     unsure = aq.check(aq.nn.Transformer(window, dim=8, depth=2, heads=2, norm="none"))
     assert unsure.universal is False  # 2 layers of 2
     assert unsure.headline == "No: token 0 reaches token 5 after 3 layers, it has 2."
+
+
+def test_outputs_that_nobody_reads_are_no_obstacle() -> None:
+    """On equal tokens all outputs of a Llama are equal; its classifier reads the last one only."""
+    values = LLAMA | {"hidden_size": 16, "num_attention_heads": 2, "num_key_value_heads": 2}
+    values |= {"intermediate_size": 16, "vocab_size": 20, "pad_token_id": 0}
+    del values["model_type"]
+    config = LlamaConfig(**values)
+    verdict = aq.check(LlamaForSequenceClassification(config), tokens=6)
+    assert verdict.design is not None
+    assert verdict.design.readout == "last"
+    assert verdict.universal is None
+    assert verdict.witness is None
+    assert aq.check(LlamaModel(config), tokens=6).witness is not None
+
+
+@pytest.mark.parametrize(("bos", "universal", "words"), [
+    (None, False, "Yes at some width, for every causal function, if a BOS token comes first; "
+     "without one it cannot tell how many equal tokens it has seen."),
+    (True, True, "Yes at some width, for every causal function."),
+    (False, False, "No: it cannot tell how many equal tokens it has seen. With a BOS token first: "
+     "yes at some width, for every causal function."),
+])  # fmt: skip
+def test_the_first_line_of_a_llama(bos: bool | None, universal: bool, words: str) -> None:
+    """Of what is read of it, less its norms."""
+    subject = subject_of(LLAMA, None, bos, None)
+    assert subject.design is not None
+    plain = replace(subject.design, block_norm=None, final_norm=None)
+    verdict = _answer(replace(subject, design=plain), 30.0, "sup", "causal")
+    assert (verdict.universal, verdict.headline) == (universal, words)
 
 
 def test_repairs_of_a_causal_model_stay_causal() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 import anyseq as aq
@@ -93,3 +95,36 @@ def test_the_headline_comes_first_on_one_screen(name: str) -> None:
     assert " ".join(lines[: lines.index("")]) == words
     assert len(lines) <= 40
     assert max(map(len, lines)) <= 80
+
+
+LLAMA = aq.Design(64, aq.Causal(), aq.Rotary(), depth=32)
+WITHOUT = "without one it cannot tell how many equal tokens it has seen."
+
+
+def test_a_bos_token_of_which_nobody_says() -> None:
+    """As it is for a config: a tokenizer may put one first."""
+    verdict = replace(aq.check(LLAMA, target="causal"), open_bos=True)
+    assert verdict.universal is False
+    assert verdict.headline == (
+        f"Yes at some width, for every causal function, if a BOS token comes first; {WITHOUT}"
+    )
+    assert replace(verdict, width=64).headline == (
+        "Yes at some width (its own is 64), for every causal function, if a BOS token comes first; "
+        f"{WITHOUT}"
+    )
+
+
+def test_a_bos_token_that_would_not_be_enough() -> None:
+    """Borders creep in through a narrow window for longer than there are layers."""
+    narrow = aq.Design(64, aq.Causal() & aq.Window(8), aq.Rotary(), depth=8)
+    verdict = replace(aq.check(narrow, target="causal"), open_bos=True)
+    assert verdict.headline == "No: it cannot tell how many equal tokens it has seen."
+
+
+def test_more_repairs_than_fit_are_counted() -> None:
+    verdict = aq.check(aq.Design(64, aq.Window(4), aq.NoPosition(), depth=8))
+    fixes = (*aq.check(LLAMA, target="causal").fixes, *aq.check(LLAMA, target="causal").fixes)
+    many = replace(verdict, _fixes=lambda: (fixes[:5], True), _kept={})
+    lines = [line for line in str(many).splitlines() if line.startswith("  repair")]
+    assert len(lines) == 4
+    assert lines[-1] == "  repair  and 2 more, in verdict.fixes"

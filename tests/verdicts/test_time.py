@@ -51,7 +51,7 @@ def test_without_time_nothing_is_claimed() -> None:
     assert cut.fixes == ()
     assert not cut.fixes_complete
     assert cut.fixed_width_certificate is None
-    assert "UNKNOWN" in str(cut)
+    assert "Not known" in str(cut)
     assert "not all were tried in 1e-06 s" in str(cut)
     facts = cut.to_dict()
     assert facts["universal"] is None

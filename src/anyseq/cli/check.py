@@ -126,18 +126,9 @@ def check(
         _draw(verdict, picture)
         if not json:
             say(f"drawn in {picture}")
-    if require is not None and not _holds(verdict, require):
+    holds = {None: True, "universal": verdict.universal is True, "reach": verdict.meets}
+    if not holds[require]:
         sys.exit(1)
-
-
-def _holds(verdict: Verdict, required: str) -> bool:
-    """What --require asks for."""
-    if required == "universal":
-        return verdict.universal is True
-    reach, design = verdict.reach, verdict.design
-    if reach is None or design is None or reach.layers is None:
-        return False
-    return design.depth is None or reach.layers <= design.depth
 
 
 def _found(what: str) -> Any:

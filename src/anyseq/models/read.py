@@ -14,6 +14,7 @@ from anyseq.base import at_least_one
 from anyseq.design import Design
 from anyseq.errors import InvalidArgument, UnsupportedModel
 from anyseq.models.capped import CAPPED, as_capped
+from anyseq.models.quick_import import quick_import
 from anyseq.models.read_module import read_module
 from anyseq.models.reading import Fact, Reading
 from anyseq.models.running import is_hugging_face
@@ -58,7 +59,8 @@ def _read(what: Any, tokens: int | None, example: Any) -> Reading:
             return _read_model(what, tokens)
         return read_module(what, tokens, example)
     if isinstance(what, str | PathLike | Mapping) or hasattr(what, "model_type"):
-        from anyseq.models.read_config import read_config  # transformers is slow to import
+        with quick_import():
+            from anyseq.models.read_config import read_config  # transformers is slow to import
 
         return read_config(what, tokens)
     raise InvalidArgument(

@@ -19,7 +19,7 @@ from anyseq.models.sizes import READ_TOKENS, scaled
 TOKENS = 29
 """The length that small models are run at: prime, so that no other size is taken for it."""
 
-ROWS = 8
+ROWS = 16
 """Equal sequences in a batch: the more, the fewer backward passes, and the more memory. Another
 number than that of tokens, so that it is seen which is which."""
 

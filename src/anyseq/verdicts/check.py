@@ -22,7 +22,7 @@ from anyseq.verdicts.fixes import fixes
 from anyseq.verdicts.question import Facts, Question
 from anyseq.verdicts.ruling import Ruling
 from anyseq.verdicts.tasks import Task, tasks
-from anyseq.verdicts.verdict import NORMS, SECONDS, TARGETS, Finding, Verdict
+from anyseq.verdicts.verdict import NORMS, SECONDS, TARGETS, Finding, Verdict, met
 
 Rule = Callable[[Question], Ruling | None]
 
@@ -182,6 +182,7 @@ def check_design(
             lambda changed, norm, target: check_design(
                 changed, norm, target, facts.changed(changed), seconds
             ),
+            met(reach, design),
         ),
         _again=partial(check_design, design, facts=facts, seconds=seconds),
     )

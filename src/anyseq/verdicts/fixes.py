@@ -13,7 +13,7 @@ from anyseq.graph import TooManyEdges, connections_of, reach
 from anyseq.patterns import Composite, Global, Intersection, Pattern, Union, Window
 from anyseq.positions import URPE, Absolute, NoPosition, Place
 from anyseq.verdicts.keys import keys_kept
-from anyseq.verdicts.verdict import Fix, Verdict
+from anyseq.verdicts.verdict import Fix, Verdict, met
 
 _OFFERED = 5  # so many at most
 _MOST_CONNECTIONS = 1 << 24  # of a window, where they are followed one by one
@@ -31,9 +31,11 @@ class _Change:
     to: Callable[[Design], Design]
 
 
-def fixes(design: Design, norm: str, target: str, check: Check) -> tuple[tuple[Fix, ...], bool]:
+def fixes(
+    design: Design, norm: str, target: str, check: Check, meets: bool
+) -> tuple[tuple[Fix, ...], bool]:
     """The changes that make the design universal, those with the fewest new connections first; and
-    whether there was time to try all.
+    whether there was time to try all. meets: whether all tokens meet that must, as it is.
 
     One change at a time; only if none is enough, a change of who sees whom together with one of
     what tokens know.
@@ -43,14 +45,14 @@ def fixes(design: Design, norm: str, target: str, check: Check) -> tuple[tuple[F
         connecting = list(_connecting(design, norm, target, check))
         knowing = [*_knowing(design), *_other(design)]
         alone = [(change,) for change in (*connecting, *knowing)]
-        _try(design, norm, target, check, alone, found)
+        _try(design, norm, target, check, alone, found, meets)
         if not found:
             pairs = (
                 (other, change)
                 for change in knowing
                 for other in _connecting(change.to(design), norm, target, check)
             )
-            _try(design, norm, target, check, pairs, found)
+            _try(design, norm, target, check, pairs, found, meets)
         complete = True
     except OutOfTime:
         complete = False
@@ -65,17 +67,18 @@ def _try(
     check: Check,
     changes: Iterable[tuple[_Change, ...]],
     found: list[tuple[int, int, Fix]],
+    meets: bool,
 ) -> None:
     """Add those that work, with their connections and rank."""
-    before, meets = _a_layer(connections_of(design)), _reaches(design, target)
+    before = _a_layer(connections_of(design))
     for parts in changes:
         check_time()
         changed = design
         for part in reversed(parts):  # of a pair, what tokens know comes first
             changed = part.to(changed)
         try:
-            if changed == design or not (meets or _reaches(changed, target)):
-                continue
+            if changed == design or not (meets or met(reach(changed, _wanted(target)), changed)):
+                continue  # who meets whom is quick to see
             verdict = check(changed, norm, target)
         except TooManyEdges:
             continue
@@ -90,10 +93,9 @@ def _try(
     check_time()  # a verdict that was cut short is no refusal
 
 
-def _reaches(design: Design, target: str) -> bool:
-    """Whether all tokens meet that must; looked at first, since it is quick to see."""
-    layers = reach(design, "causal" if target == "causal" else "all").layers
-    return layers is not None and (design.depth is None or layers <= design.depth)
+def _wanted(target: str) -> str:
+    """Which pairs of tokens must meet."""
+    return "causal" if target == "causal" else "all"
 
 
 def _connecting(design: Design, norm: str, target: str, check: Check) -> Iterator[_Change]:

@@ -17,6 +17,7 @@ AS_READ = "as read"
 """What facts about a model rest on, in the place of a theorem."""
 
 _WIDTH = 80
+_REPAIRS = 3  # shown; the screen is small
 
 
 def verdict_text(verdict: Verdict) -> str:
@@ -63,8 +64,10 @@ def _shown(verdict: Verdict) -> Iterator[str]:
 
 
 def _repairs(verdict: Verdict) -> Iterator[str]:
-    for fix in verdict.fixes:
+    for fix in verdict.fixes[:_REPAIRS]:
         yield from _wrapped("  repair  ", f"{fix.change} ({_cost(fix)})")
+    if len(verdict.fixes) > _REPAIRS:
+        yield f"  repair  and {len(verdict.fixes) - _REPAIRS} more, in verdict.fixes"
     if not verdict.fixes_complete:
         yield from _wrapped("  repair  ", f"not all were tried in {verdict.seconds:g} s")
 

@@ -36,6 +36,13 @@ def no_fixes() -> tuple[tuple[Fix, ...], bool]:
     return (), True
 
 
+def met(reach: Reach | None, design: Design) -> bool:
+    """Whether all wanted pairs are known to meet within the depth of a design."""
+    if reach is None or reach.layers is None:
+        return False
+    return design.depth is None or reach.layers <= design.depth
+
+
 @dataclass(frozen=True)
 class Finding:
     """One thing that was found out.
@@ -103,6 +110,11 @@ class Verdict:
     _fixes: Callable[[], tuple[tuple[Fix, ...], bool]] = field(default=no_fixes, repr=False)
     _again: Callable[[str, str], Verdict] | None = field(default=None, repr=False)
     _kept: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    @property
+    def meets(self) -> bool:
+        """Whether all tokens are known to meet that must, within the depth."""
+        return self.design is not None and met(self.reach, self.design)
 
     @property
     def headline(self) -> str:
