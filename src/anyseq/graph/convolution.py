@@ -13,6 +13,7 @@ import numpy as np
 from anyseq.base import check_time
 from anyseq.design import Design, Layer
 from anyseq.graph.edges import Array, vertices
+from anyseq.graph.fourier import convolved
 from anyseq.graph.labels import start
 from anyseq.positions import URPE, ALiBi, RelativeBias, Rotary, base_of
 
@@ -110,9 +111,5 @@ def _seen(mask: Array, colours: Array, gains: bool, rng: np.random.Generator) ->
 
 def _convolved(by_offset: Array, values: Array, size: int) -> Array:
     """(size,) Σ_j by_offset[i - j + size - 1] values[j], whole numbers."""
-    from scipy.fft import irfft, next_fast_len, rfft  # slow to load
-
-    length = next_fast_len(3 * size, real=True)
-    product = irfft(rfft(by_offset, length) * rfft(values, length), length)
-    whole: Array = np.rint(product[size - 1 : 2 * size - 1]).astype(np.int64)
+    whole: Array = np.rint(convolved(by_offset, values)[size - 1 : 2 * size - 1]).astype(np.int64)
     return whole

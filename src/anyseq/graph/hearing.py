@@ -8,6 +8,7 @@ import numpy as np
 
 from anyseq.base import check_time
 from anyseq.graph.edges import Array, edges_of, seen_by_any_head
+from anyseq.graph.fourier import sums_of_places
 from anyseq.patterns import Pattern
 
 
@@ -45,15 +46,11 @@ class _Looking:
 
     def seen_from(self, heard: Array) -> Array:
         """(size,) bool: what any of these vertices attends to."""
-        found = np.zeros(self.size, dtype=bool)
         if self.edges is not None:
+            found = np.zeros(self.size, dtype=bool)
             found[self.edges.columns[heard[self.edges.rows()]]] = True
             return found
         assert self.offsets is not None
-        from scipy.signal import fftconvolve  # slow to load
-
         steps = np.zeros(2 * self.size - 1)
         steps[self.size - 1 - self.offsets] = 1.0  # i attends to i - offset
-        sums = fftconvolve(heard.astype(np.float64), steps)
-        found[:] = sums[self.size - 1 : 2 * self.size - 1] > 0.5
-        return found
+        return sums_of_places(heard, steps)[self.size - 1 : 2 * self.size - 1]

@@ -21,6 +21,7 @@ import numpy as np
 
 from anyseq.base import check_time
 from anyseq.graph.edges import Array
+from anyseq.graph.fourier import sums_of_places
 from anyseq.graph.wanted import Wanted, grown
 
 Steps = Array
@@ -71,15 +72,15 @@ Sum = Callable[[Steps, Steps], Steps]
 
 
 def _anywhere(size: int) -> Sum:
-    return lambda a, b: _convolved(a, b)[size - 1 : 3 * size - 2]
+    return lambda a, b: sums_of_places(a, b)[size - 1 : 3 * size - 2]
 
 
 def _one_way(size: int) -> Sum:
     """Both upward or both downward."""
 
     def both(a: Steps, b: Steps) -> Steps:
-        up = _convolved(a[size - 1 :], b[size - 1 :])[:size]
-        down = _convolved(a[size - 1 :: -1], b[size - 1 :: -1])[:size]
+        up = sums_of_places(a[size - 1 :], b[size - 1 :])[:size]
+        down = sums_of_places(a[size - 1 :: -1], b[size - 1 :: -1])[:size]
         return np.concatenate([down[:0:-1], up])
 
     return both
@@ -90,7 +91,7 @@ def _around(size: int) -> Sum:
 
     def both(a: Steps, b: Steps) -> Steps:
         sums = np.zeros(2 * size, dtype=bool)
-        sums[: 2 * size - 1] = _convolved(a[size - 1 :], b[size - 1 :])
+        sums[: 2 * size - 1] = sums_of_places(a[size - 1 :], b[size - 1 :])
         once = sums[:size] | sums[size:]
         return np.concatenate([once[1:], once])
 
@@ -100,14 +101,6 @@ def _around(size: int) -> Sum:
 def _circulant(steps: Steps) -> bool:
     size = (len(steps) + 1) // 2
     return np.array_equal(steps[: size - 1], steps[size:])
-
-
-def _convolved(a: Array, b: Array) -> Array:
-    """The sums of two sets of places, as bool; counts of sums are whole numbers below 2^53/n."""
-    from scipy.signal import fftconvolve
-
-    counts: Array = fftconvolve(a.astype(np.float64), b.astype(np.float64))
-    return counts > 0.5
 
 
 def _least(cycle: Sequence[Steps], asked: Steps, add: Sum) -> int | None:
