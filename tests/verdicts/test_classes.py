@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 
 import anyseq as aq
+from anyseq.patterns import Ring
 from anyseq.probability import ProbMap
 from anyseq.verdicts import NORMS, TARGETS
 from verdicts import classes, random_heads
@@ -113,6 +114,37 @@ def test_designs_that_tell_no_positions(design: aq.Design, norm: str, target: st
 @settings(max_examples=400, deadline=None)
 def test_designs_that_look_back(design: aq.Design, norm: str) -> None:
     assert contradiction(design, norm, "causal") is None
+
+
+@st.composite
+def alike(draw: st.DrawFn) -> aq.Design:
+    """Designs in whose layers places may look alike though all tokens differ."""
+    layers = [
+        draw(
+            st.sampled_from(
+                [
+                    aq.Layer(aq.Full(), aq.NoPosition(), draw(st.sampled_from(MAPS))),
+                    aq.Layer(aq.Full(), aq.ALiBi()),
+                    aq.Layer(aq.Full(), aq.T5Bias(4, 3)),
+                    aq.Layer(aq.Window(1), aq.NoPosition()),
+                    aq.Layer(Ring(1), aq.NoPosition()),
+                    aq.Layer(aq.Blocks(2), aq.Rotary()),
+                    aq.Layer(aq.Blocks(2), aq.NoPosition()),
+                    aq.Layer(aq.Full(), mixer=draw(st.sampled_from(SUMS[:3]))),
+                    aq.Layer(mixer=aq.Convolution(3)),
+                ]
+            )
+        )
+        for _ in range(draw(st.integers(1, 2)))
+    ]
+    tokens, depth = draw(st.integers(2, 4)), draw(st.sampled_from([None, None, 2, 3, 4]))
+    return aq.Design(tokens, layers=layers, position=aq.NoPosition(), depth=depth)
+
+
+@given(alike())
+@settings(max_examples=150, deadline=None)
+def test_designs_in_which_places_look_alike(design: aq.Design) -> None:
+    assert contradiction(design, "lp", "all") is None
 
 
 ROUGH: list[str | ProbMap] = ["hardmax", "sparsemax", "entmax15", aq.TopK(2), aq.TopK(3)]
