@@ -10,6 +10,7 @@ import torch
 
 import anyseq as aq
 from anyseq.base import generator
+from anyseq.verdicts import NORMS, TARGETS
 from verdicts.networks import random_network
 from verdicts.norms import Written
 
@@ -20,8 +21,18 @@ DESIGNS = {
     "causal, rotary": aq.Design(5, aq.Causal(), aq.Rotary()),
     "causal, BOS": aq.Design(5, aq.Causal(), aq.NoPosition(), bos=True),
     "sparsemax": aq.Design(5, aq.Causal(), aq.RelativeBias(), "sparsemax", bos=True),
+    "the first sees nothing": aq.Design(5, aq.Causal() & ~aq.Window(0), aq.RelativeBias()),
     "by turns": aq.Design(5, (aq.Window(1), aq.Full()), aq.Rotary(), "sparsemax"),
 }
+
+
+def test_no_norm_changes_the_verdict() -> None:
+    for design in DESIGNS.values():
+        for norm, target in ((norm, target) for norm in NORMS for target in TARGETS):
+            plain = aq.check(design, norm=norm, target=target).universal
+            for where in ("pre", "post", "sandwich"):
+                normed = replace(design, block_norm=where, head=True)
+                assert aq.check(normed, norm=norm, target=target).universal is plain
 
 
 def network(design: aq.Design) -> aq.nn.Transformer:
