@@ -77,11 +77,21 @@ class Written:
                     read = self.undone if self.final_norm else 1.0
                     weight[: plain.dim, : plain.dim] = read * torch.eye(plain.dim)
             for block in (f"blocks.{i}." for i in range(len(plain.blocks) * spare)):
-                # the last head attends to all alike, and its value is the constant
-                new[block + "mixer.v_proj.weight"][-1, -1] = self.beside[-1]
-                new[block + "mixer.o_proj.weight"][:, -1] = self.beside
+                self._steady(block + "mixer.", new)
                 new[block + "feedforward.down_proj.bias"].add_(self.constant * self.beside)
         return wide.eval()
+
+    def _steady(self, mixer: str, weights: dict[str, torch.nn.Parameter]) -> None:
+        """The last feature of a mixer is the constant: a head that attends to all alike, a state
+        that forgets at once, a window that looks at the token itself."""
+        weights[mixer + "o_proj.weight"][:, -1] = self.beside
+        if mixer + "v_proj.weight" in weights:
+            weights[mixer + "v_proj.weight"][-1, -1] = self.beside[-1]
+        else:
+            tap = weights[mixer + "token_weight"]
+            tap[-1, tap.shape[1] // 2] = self.beside[-1]
+        if mixer + "gate_proj.bias" in weights:
+            weights[mixer + "gate_proj.bias"][-1] = -40.0
 
     def _widened(self, name: str, weight: torch.Tensor) -> torch.Tensor:
         """A weight that reads or writes features, for as many as there are now."""
@@ -89,7 +99,7 @@ class Written:
             return self.inside @ weight + self.constant * self.beside
         if name.endswith(("o_proj.weight", "down_proj.weight", "down_proj.bias")):
             return self.inside @ weight
-        if name.endswith(("q_proj.weight", "k_proj.weight", "v_proj.weight", "up_proj.weight")):
+        if name.endswith(tuple(f"{one}_proj.weight" for one in ("q", "k", "v", "gate", "up"))):
             return weight @ pad(torch.eye(self.plain.dim, dtype=torch.float64),
                                 (0, len(self.beside) - self.plain.dim))  # fmt: skip
         return weight  # biases of queries and hidden units, tables of positions

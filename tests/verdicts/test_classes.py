@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
 import hypothesis.strategies as st
 import pytest
 from hypothesis import given, settings
 
 import anyseq as aq
+from anyseq.patterns import Ring
+from anyseq.probability import ProbMap
 from anyseq.verdicts import NORMS, TARGETS
-from verdicts import classes
+from verdicts import classes, random_heads
 from verdicts.designs import designs
 
 
-def contradiction(design: aq.Design, norm: str, target: str) -> object:
+def contradiction(
+    design: aq.Design,
+    norm: str,
+    target: str,
+    coloured: Callable[[aq.Design, Sequence[classes.Tokens]], classes.Colours] = classes.coloured,
+) -> object:
     """What the verdict says against what brute force says; None if they agree, or one of them
     speaks of something else."""
     verdict = aq.check(design, norm=norm, target=target)
@@ -27,8 +37,9 @@ def contradiction(design: aq.Design, norm: str, target: str) -> object:
         sequences = classes.without_repeats(n, n + 1)
     else:
         sequences = classes.words(n, 3 if n < 4 else 2)
-    colours = classes.coloured(design, sequences)
-    found = classes.confused(colours, classes.allowed(design, target, sequences))
+    found = classes.confused(
+        coloured(design, sequences), classes.allowed(design, target, sequences)
+    )
     return (verdict.universal, verdict.reason, found) if verdict.universal == bool(found) else None
 
 
@@ -48,40 +59,118 @@ def test_other_mixers(design: aq.Design, norm: str, target: str) -> None:
     assert contradiction(design, norm, target) is None
 
 
-PAST = [
+LOOKS = [
     aq.Causal(), aq.Window(1, 0), aq.Window(2, 0), aq.Dilated(1, 2) & aq.Causal(),
-    aq.Blocks(2) & aq.Causal(),
+    aq.Blocks(2) & aq.Causal(), aq.Causal() & ~aq.Window(0), aq.Full(), aq.Window(1), aq.Star(1),
+    aq.Global((0,)), aq.PerHead(aq.Window(1), aq.Causal()),
 ]  # fmt: skip
+INSIDE = [
+    aq.NoPosition(), aq.NoPosition(), aq.ALiBi(), aq.T5Bias(4, 3), aq.Shaw(2), aq.Rotary(),
+    aq.RelativeBias(), aq.URPE(aq.NoPosition()),
+]  # fmt: skip
+MAPS = ["softmax", "softmax", "softmax", "entmax15", "hardmax"]
+SUMS = [aq.LinearAttention(normalised=False), aq.LinearAttention(), aq.Average(), aq.Convolution(3)]
 
 
 @st.composite
-def readouts(draw: st.DrawFn) -> aq.Design:
-    """Designs of layers that look back, of which the last output is read."""
-    many = draw(st.integers(1, 2))
-    position = draw(
-        st.sampled_from([aq.NoPosition(), aq.ALiBi(), aq.T5Bias(4, 3), aq.Rotary(), aq.Shaw(2)])
-    )
+def untold(draw: st.DrawFn, past: bool) -> aq.Design:
+    """Designs that tell no positions at the input, and whose patterns let tokens meet. past: all
+    look back."""
+    looks = LOOKS[:5] if past else LOOKS
     layers = [
         aq.Layer(
-            draw(st.sampled_from(PAST)), position, draw(st.sampled_from(["softmax", "entmax15"]))
+            draw(st.sampled_from(looks)),
+            draw(st.sampled_from(INSIDE)),
+            draw(st.sampled_from(MAPS)),
+            sinks=draw(st.integers(0, 7)) == 0,
         )
-        for _ in range(many)
+        for _ in range(draw(st.integers(1, 2)))
     ]
-    layers[0] = draw(st.sampled_from([layers[0], aq.Layer(PAST[1], mixer=aq.Average())]))
+    if draw(st.integers(0, 2)) == 0:
+        layers[0] = aq.Layer(
+            draw(st.sampled_from(looks[:10])), mixer=draw(st.sampled_from(SUMS[:3]))
+        )
+    elif not past and draw(st.integers(0, 4)) == 0:
+        layers[-1] = aq.Layer(mixer=SUMS[-1])
+    tokens = draw(st.integers(2, 4))
+    readouts: list[str | int] = ["all", "last", tokens // 2]
     return aq.Design(
-        draw(st.integers(3, 5)),
+        tokens,
         layers=layers,
         position=aq.NoPosition(),
-        bos=draw(st.booleans()),
-        depth=draw(st.sampled_from([None, None, 2, 3, 4])),
-        readout="last",
+        bos=draw(st.integers(0, 3)) == 0,
+        depth=draw(st.sampled_from([None, None, 2, 3, 4, 5])),
+        readout=draw(st.sampled_from(readouts)),
     )
 
 
-@given(readouts(), st.sampled_from(["all", "equivariant"]))
+@given(untold(past=False), st.sampled_from(NORMS), st.sampled_from(TARGETS))
+@settings(max_examples=500, deadline=None)
+def test_designs_that_tell_no_positions(design: aq.Design, norm: str, target: str) -> None:
+    assert contradiction(design, norm, target) is None
+
+
+@given(untold(past=True), st.sampled_from(NORMS))
+@settings(max_examples=400, deadline=None)
+def test_designs_that_look_back(design: aq.Design, norm: str) -> None:
+    assert contradiction(design, norm, "causal") is None
+
+
+@st.composite
+def alike(draw: st.DrawFn) -> aq.Design:
+    """Designs in whose layers places may look alike though all tokens differ."""
+    layers = [
+        draw(
+            st.sampled_from(
+                [
+                    aq.Layer(aq.Full(), aq.NoPosition(), draw(st.sampled_from(MAPS))),
+                    aq.Layer(aq.Full(), aq.ALiBi()),
+                    aq.Layer(aq.Full(), aq.T5Bias(4, 3)),
+                    aq.Layer(aq.Window(1), aq.NoPosition()),
+                    aq.Layer(Ring(1), aq.NoPosition()),
+                    aq.Layer(aq.Blocks(2), aq.Rotary()),
+                    aq.Layer(aq.Blocks(2), aq.NoPosition()),
+                    aq.Layer(aq.Full(), mixer=draw(st.sampled_from(SUMS[:3]))),
+                    aq.Layer(mixer=aq.Convolution(3)),
+                ]
+            )
+        )
+        for _ in range(draw(st.integers(1, 2)))
+    ]
+    tokens, depth = draw(st.integers(2, 4)), draw(st.sampled_from([None, None, 2, 3, 4]))
+    return aq.Design(tokens, layers=layers, position=aq.NoPosition(), depth=depth)
+
+
+@given(alike())
 @settings(max_examples=150, deadline=None)
-def test_one_output_of_layers_that_look_back(design: aq.Design, target: str) -> None:
-    assert contradiction(design, "sup", target) is None
+def test_designs_in_which_places_look_alike(design: aq.Design) -> None:
+    assert contradiction(design, "lp", "all") is None
+
+
+ROUGH: list[str | ProbMap] = ["hardmax", "sparsemax", "entmax15", aq.TopK(2), aq.TopK(3)]
+
+
+@given(untold(past=False), st.data(), st.sampled_from(NORMS), st.sampled_from(TARGETS))
+@settings(max_examples=250, deadline=None)
+def test_random_heads_with_every_map(
+    design: aq.Design, data: st.DataObject, norm: str, target: str
+) -> None:
+    """No rules: what is said to be told apart random heads do tell apart, and nothing else."""
+    layers = [
+        replace(layer, prob_map=data.draw(st.sampled_from(ROUGH))) if layer.attends else layer
+        for layer in design.layer_cycle
+    ]
+    design = design.with_layers(layers)
+    assert contradiction(design, norm, target, random_heads.coloured) is None
+
+
+@given(untold(past=False), st.sampled_from(TARGETS))
+@settings(max_examples=150, deadline=None)
+def test_of_ids_a_mean_is_as_hard_as_the_largest_error(design: aq.Design, target: str) -> None:
+    ids = replace(design, domain="ids")
+    answers = {aq.check(ids, norm=norm, target=target).universal for norm in NORMS}
+    assert answers == {aq.check(design, target=target).universal}
+    assert contradiction(ids, "lp", target) is None
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import torch
 
 import anyseq as aq
 from anyseq.base import generator
+from anyseq.verdicts import NORMS, TARGETS
 from verdicts.networks import random_network
 from verdicts.norms import Written
 
@@ -20,8 +21,30 @@ DESIGNS = {
     "causal, rotary": aq.Design(5, aq.Causal(), aq.Rotary()),
     "causal, BOS": aq.Design(5, aq.Causal(), aq.NoPosition(), bos=True),
     "sparsemax": aq.Design(5, aq.Causal(), aq.RelativeBias(), "sparsemax", bos=True),
+    "the first sees nothing": aq.Design(5, aq.Causal() & ~aq.Window(0), aq.RelativeBias()),
     "by turns": aq.Design(5, (aq.Window(1), aq.Full()), aq.Rotary(), "sparsemax"),
 }
+
+
+def mixing(mixer: aq.design.Mixer) -> aq.Design:
+    """Attention by turns with another mixer."""
+    layers = [aq.Layer(mixer=mixer), aq.Layer(aq.Causal(), aq.RelativeBias())]
+    return aq.Design(5, layers=layers, position=aq.NoPosition())
+
+
+DESIGNS |= {
+    str(mixer): mixing(mixer)
+    for mixer in (aq.Convolution(3), aq.Recurrence(), aq.LinearAttention(), aq.Average())
+}
+
+
+def test_no_norm_changes_the_verdict() -> None:
+    for design in DESIGNS.values():
+        for norm, target in ((norm, target) for norm in NORMS for target in TARGETS):
+            plain = aq.check(design, norm=norm, target=target).universal
+            for where in ("pre", "post", "sandwich"):
+                normed = replace(design, block_norm=where, head=True)
+                assert aq.check(normed, norm=norm, target=target).universal is plain
 
 
 def network(design: aq.Design) -> aq.nn.Transformer:
@@ -64,6 +87,19 @@ def test_a_last_norm_is_undone_by_the_head(final_norm: str) -> None:
     found = deviations(network(DESIGNS["full"]), "pre", final_norm, final_norm)
     assert found[0] < 0.5
     assert found[0] > 10 * found[1] > 100 * found[2]
+
+
+def test_a_sum_of_weights_that_depend_on_the_place_is_divided_by() -> None:
+    """Raw linear attention converges without norms after its halves, and not with them: of these
+    `check` says nothing."""
+    raw = mixing(aq.LinearAttention(normalised=False))
+    raw = raw.with_layers([replace(raw.layer_cycle[0], pattern=aq.Causal()), raw.layer_cycle[1]])
+    plain = network(raw)
+    first, second, third = deviations(plain, "pre", "rmsnorm")
+    assert first > 10 * second > 100 * third
+    assert min(deviations(plain, "sandwich", "rmsnorm")) > 0.1
+    assert aq.check(replace(raw, block_norm="pre"), target="causal").universal
+    assert aq.check(replace(raw, block_norm="sandwich"), target="causal").universal is None
 
 
 @pytest.mark.parametrize("where", ["pre", "post", "sandwich"])

@@ -259,7 +259,8 @@ class Question:
             raw = layer.mixer == LinearAttention(normalised=False)
             if raw or isinstance(layer.mixer, Bilinear):
                 return f"a norm after {layer.mixer} divides by a sum that depends on the position"
-            if layer.attends and any(map(self._has_empty_row, layer.sees.heads())):
+            heads = set(layer.sees.heads())  # where all see nothing the half gives 0, as it should
+            if layer.attends and len(heads) > 1 and any(map(self._has_empty_row, heads)):
                 return "a norm follows heads in which some tokens attend to nothing"
         return None
 
