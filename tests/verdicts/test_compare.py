@@ -57,7 +57,7 @@ def test_whatever_check_takes() -> None:
     assert [card.tokens for card in found.cards] == [16, 16, 16, None, None]
     assert cells(found, "positions")[3] == "no design describes it"
     assert cells(found, "can it?")[3].startswith("unknown: ")
-    assert "B, C: no layer sees later tokens; the target causal" in str(found)
+    assert "B: no layer sees later tokens; the target causal" in str(found)
     assert max(map(len, str(found).splitlines())) <= 80
 
 

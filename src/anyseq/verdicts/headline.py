@@ -60,7 +60,7 @@ def _in_norm(verdict: Verdict) -> str:
 def _unreached(verdict: Verdict) -> str:
     """How far a token gets, in the layers that there are."""
     reach, design = verdict.reach, verdict.design
-    if reach is None or design is None:
+    if reach is None or design is None or design.readout != "all":
         return verdict.reason.rstrip(".")
     if reach.layers is None and reach.unreached is not None:
         k, j = reach.unreached
@@ -72,11 +72,9 @@ def _unreached(verdict: Verdict) -> str:
 
 def _stuck(verdict: Verdict) -> str:
     """Identical tokens stay identical at some positions; a BOS token may tell them apart."""
-    witness = verdict.witness
     lack = "it cannot tell how many equal tokens it has seen"
-    if witness is not None and witness.name == "W1":
-        places = witness.why.rstrip(".")
-        lack = places[0].lower() + places[1:]
+    if verdict.witness is not None and verdict.witness.name == "W1":
+        lack = "it cannot tell equal tokens apart by their places"
     repaired = _with_bos(verdict)
     if repaired is None:
         return f"No: {lack}."

@@ -50,9 +50,9 @@ def reach(question: Question) -> Ruling:
     assert pair is not None
     k, j = pair
     saw = (
-        f"token {j} reaches token {k} after {layers_text(reach.layers)}, depth is {design.depth}"
+        f"token {j:,} reaches token {k:,} after {layers_text(reach.layers)}, depth is {design.depth}"
         if late and reach.layers is not None
-        else f"token {j} never reaches token {k}"
+        else f"token {j:,} never reaches token {k:,}"
     )
     return _unreached(question, k, j, saw)
 
@@ -70,7 +70,7 @@ def _reach_of_one(question: Question) -> Ruling:
         if design.depth is None
         else f"in {layers_text(design.depth)} does not reach"
     )
-    return _unreached(question, place, missing, f"token {missing} {within} token {place}")
+    return _unreached(question, place, missing, f"token {missing:,} {within} token {place:,}")
 
 
 def _unreached(question: Question, k: int, j: int, saw: str) -> Ruling:
@@ -93,9 +93,9 @@ def positions(question: Question) -> Ruling | None:
         classes = len(np.unique(found.limit))
         name = "W8" if question.is_causal and classes == 1 else "W1"
         saw = (
-            f"identical tokens stay identical at all {design.tokens} positions"
+            f"identical tokens stay identical at all {design.tokens:,} positions"
             if classes == 1
-            else f"identical tokens fall into {classes} classes; {i} and {other} share one"
+            else f"identical tokens fall into {classes} classes; {i:,} and {other:,} share one"
         )
         witness = witnesses.stuck(design.tokens, i, other, name)
         return Ruling(Finding(rule, False, saw, name), witness=witness)

@@ -23,7 +23,7 @@ def stuck(tokens: int, i: int, other: int, name: str = "W1") -> Witness:
     return Witness(
         name=name,
         function="f_i = i (tell every token where it is)",
-        why=f"On identical tokens, positions {i} and {other} get equal outputs.",
+        why=f"On identical tokens, positions {i:,} and {other:,} get equal outputs.",
         norm="sup",
         bound=abs(other - i) / 2,
         sequences=sequences.clone(),
@@ -88,7 +88,7 @@ def exchanged(tokens: int, root: tuple[int, int], image: dict[int, int]) -> Witn
     return Witness(
         name="W2",
         function="f_i = i (tell every token where it is)",
-        why=f"What reaches token {i} looks exactly like what reaches token {other}.",
+        why=f"What reaches token {i:,} looks exactly like what reaches token {other:,}.",
         norm="lp",
         bound=(i - other) ** 2 / 4,
         sequences=torch.stack([x, y]),
@@ -159,7 +159,7 @@ def unreached(tokens: int, k: int, j: int, norm: str, target: str, name: str = "
     return Witness(
         name=name,
         function=function,
-        why=f"Output {k} does not depend on token {j}.",
+        why=f"Output {k:,} does not depend on token {j:,}.",
         norm=norm,
         bound=0.5 if norm == "sup" else 1 / 12,
         sequences=sequences,
