@@ -63,8 +63,8 @@ def test_every_design_that_gathers_is_served(design: aq.Design) -> None:
 
 @pytest.mark.parametrize("line", [line for line, _, _ in rows()])
 def test_the_gallery_is_served(line: str) -> None:
-    """With four tokens, every design that gathers; biases over an array, norms within blocks, heads,
-    ids and readouts are refused by name."""
+    """With four tokens, every design that gathers; biases over an array, norms within blocks, a
+    head, ids and readouts are refused by name."""
     design = next(design for text, design, _ in rows() if text == line)
     if isinstance(base_of(design.position), aq.GridBias):
         with pytest.raises(CannotApproximate, match=r"position=GridBias.*offsets of an array"):
