@@ -1,5 +1,6 @@
 """Models of others, read as Designs: what they declare, and what is seen when they are run."""
 
+from anyseq.models.as_design import READS_THE_ENCODER
 from anyseq.models.context import LONGEST
 from anyseq.models.convert import convert
 from anyseq.models.facts import NO_BOS
@@ -13,6 +14,7 @@ from anyseq.models.running import as_function, is_hugging_face
 __all__ = [
     "LONGEST",
     "NO_BOS",
+    "READS_THE_ENCODER",
     "Fact",
     "Function",
     "Probe",

@@ -67,6 +67,8 @@ def as_design(stack: SeenStack, declared: Declared, tokens: int) -> Described:
     return Described(design, facts, tuple(_left_out(stack)))
 
 
+READS_THE_ENCODER = "layers also attend to what the encoder read"
+
 _DECAYS = ("Mamba", "Recurrent")
 """In the names of modules that carry a state by decays of its features, each free: state spaces and
 RG-LRU, not delta rules."""
@@ -76,7 +78,7 @@ def _left_out(stack: SeenStack) -> Iterator[str]:
     """What the Design does not say. A network of it can do the same, with more features: keep what
     a layer read for a later one. The other way round nothing is said."""
     if stack.crossing:
-        yield f"{stack.crossing} layers also attend to what the encoder read"
+        yield f"{stack.crossing} {READS_THE_ENCODER}"
     borrowed = sum(seen.borrows for seen in stack.layers)
     if borrowed:
         yield f"{borrowed} layers attend to keys and values of earlier layers"

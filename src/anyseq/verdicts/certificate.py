@@ -17,6 +17,27 @@ KINDS = ("gather", "rigid", "readout", "mean", "fixed width")
 
 
 @dataclass(frozen=True, eq=False)
+class Encoder:
+    """What a decoder attends to: a design whose positions are known after `rounds` layers; or, if
+    that is None, whose tokens are told apart in `full_layer` of its cycle unless all are equal."""
+
+    design: Design
+    rounds: int | None = None
+    full_layer: int | None = None
+
+    def verify(self) -> bool:
+        """As for a certificate."""
+        design = self.design
+        if self.rounds is not None:
+            return told_apart(design, self.rounds)
+        if self.full_layer not in range(len(design.cycle)):
+            return False
+        number = self.full_layer or 0
+        everything = verify.sees_all(design.cycle[number], design.tokens, design.bos)
+        return everything and tells_keys(design, number, by_windows=False)
+
+
+@dataclass(frozen=True, eq=False)
 class Certificate:
     """Why a design is universal, in numbers that `verify` checks with code of its own.
 
@@ -29,6 +50,7 @@ class Certificate:
     proof, hub: how that was found; a position that sees all and is seen by all, if that is it.
     full_layer: the pattern that sees all. order: (tokens,) a Hamiltonian path.
     useful: of a readout, the layers of the cycle, counted from 0, whose keys are told apart.
+    encoder: what the design, a decoder, also attends to.
     """
 
     kind: str
@@ -42,12 +64,15 @@ class Certificate:
     full_layer: int | None = None
     order: np.ndarray | None = None
     useful: tuple[int, ...] = ()
+    encoder: Encoder | None = None
 
     def verify(self) -> bool:
         """Check it again, by code that shares nothing with the rules that found it: who meets whom
         by following steps, hubs or sets; positions by random heads that tell them apart; places by
         sums of random functions. (What only a search shows to be rigid is not confirmed.)"""
         if self.kind not in KINDS or self.target not in ("all", "causal") or self.rounds < 0:
+            return False
+        if self.encoder is not None and not self.encoder.verify():
             return False
         design = self.design
         if self.kind == "mean":

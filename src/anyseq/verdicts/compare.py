@@ -141,12 +141,11 @@ def _in_words(subject: Any) -> bool:
 def _judged(
     subject: Any, tokens: int | None, norm: str, target: str | None, seconds: float
 ) -> Verdict:
-    asked = {} if target is None else {"target": target}
     if _in_words(subject):
         if tokens is None:
             raise NoLength(f"tokens=None: say for how many tokens; {subject!r} fits any number")
         subject, tokens = _spoken(subject, tokens), None
-    return check(subject, norm=norm, tokens=tokens, seconds=seconds, **asked)
+    return check(subject, norm=norm, target=target, tokens=tokens, seconds=seconds)
 
 
 def _spoken(words: str, tokens: int) -> Design:

@@ -9,6 +9,7 @@ from typing import Any
 from anyseq.nn import Transformer
 from anyseq.verdicts import seen
 from anyseq.verdicts.check import check_bos, check_design
+from anyseq.verdicts.pair import with_encoder
 from anyseq.verdicts.subject import Subject, subject_of
 from anyseq.verdicts.verdict import Finding, Verdict, no_fixes
 
@@ -53,6 +54,8 @@ def _answer(subject: Subject, seconds: float, norm: str, target: str) -> Verdict
     verdict = Verdict(subject.name, None, norm, target, "", found)
     if subject.design is not None:
         ruled = check_design(subject.design, norm, target, subject.facts, seconds)
+        if subject.encoder is not None:
+            ruled = with_encoder(ruled, subject.encoder)
         verdict = replace(ruled, subject=subject.name, findings=(*found, *ruled.findings))
     verdict = replace(
         verdict,

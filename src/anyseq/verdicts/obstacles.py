@@ -50,7 +50,8 @@ def reach(question: Question) -> Ruling:
     assert pair is not None
     k, j = pair
     saw = (
-        f"token {j:,} reaches token {k:,} after {layers_text(reach.layers)}, depth is {design.depth}"
+        f"token {j:,} reaches token {k:,} after {layers_text(reach.layers)}, "
+        f"depth is {design.depth}"
         if late and reach.layers is not None
         else f"token {j:,} never reaches token {k:,}"
     )

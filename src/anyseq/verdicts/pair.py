@@ -7,71 +7,46 @@ i of the decoder. The argument stands in docs/theorems.md, "Encoder and decoder"
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
 
 from anyseq.design import Design
-from anyseq.verdicts.certificate import Certificate
+from anyseq.verdicts.certificate import Encoder
 from anyseq.verdicts.question import Facts, Question
-from anyseq.verdicts.verdict import Finding
-from anyseq.verdicts.verify_places import tells_keys, told_apart
-
-_THEOREM = "Theorem 5.5"
+from anyseq.verdicts.verdict import Finding, Verdict, no_fixes
 
 
-@dataclass(frozen=True, eq=False)
-class PairCertificate:
-    """encoder: a design whose tokens know their positions after `rounds` layers, or, if that is
-    None, one that tells them apart in `full_layer` unless all tokens are equal. decoder: as for a
-    design by itself."""
-
-    encoder: Design
-    rounds: int | None
-    full_layer: int | None
-    decoder: Certificate
-
-    def verify(self) -> bool:
-        """Check both parts again, by code that shares nothing with the rules."""
-        if not self.decoder.verify():
-            return False
-        if self.rounds is not None:
-            return told_apart(self.encoder, self.rounds)
-        if self.full_layer not in range(1, len(self.encoder.layer_cycle) + 1):
-            return False
-        number = (self.full_layer or 0) % len(self.encoder.layer_cycle)
-        masks = [head.mask(self.encoder.size) for head in self.encoder.cycle[number].heads()]
-        everything = any(bool(mask.all()) for mask in masks)
-        return everything and tells_keys(self.encoder, number, by_windows=False)
-
-    def to_dict(self) -> dict[str, Any]:
-        """A JSON-ready summary."""
-        encoder = {"rounds": self.rounds, "full_layer": self.full_layer}
-        return {"kind": "pair", "encoder": encoder, "decoder": self.decoder.to_dict()}
-
-    def __str__(self) -> str:
-        return f"the decoder reads the encoder's tokens key by key; in the decoder, {self.decoder}"
+def with_encoder(verdict: Verdict, design: Design) -> Verdict:
+    """The verdict on a decoder, as one on the decoder behind that encoder. What the decoder cannot
+    do it cannot do behind any encoder."""
+    encoder, saw = _read_by_a_decoder(design)
+    finding = Finding("encoder", True if encoder is not None else None, saw, "Theorem 5.5")
+    verdict = replace(verdict, findings=(*verdict.findings, finding), _fixes=no_fixes)
+    proof = verdict.certificate
+    if proof is None:
+        return verdict
+    if encoder is None or proof.kind != "gather":
+        reason = f"of the encoder: {saw}" if encoder is None else "of the encoder: in L^p"
+        return replace(verdict, universal=None, reason=reason, certificate=None)
+    return replace(verdict, certificate=replace(proof, encoder=encoder))
 
 
-def encoder_told(encoder: Design) -> tuple[Finding, int | None, int | None]:
-    """Whether the decoder can learn every token of the encoder with its position; the rounds after
-    which the encoder knows positions, or a full layer that tells them unless all tokens are equal.
-    """
-    question = Question(Facts(replace(encoder, head=True)), "sup", "all")
-    rule, why = "encoder", question.uncovered
-    smooth = all(map(question.is_smooth, question.layers))
-    if why is None and not (smooth or question.knows_positions):
-        why = "its maps jump"
-    if why is not None:
-        return Finding(rule, None, why, _THEOREM), None, None
-    if question.knows_positions or question.refinement.discrete:
-        rounds = 0 if question.knows_positions else question.refinement.rounds
-        return Finding(rule, True, "its tokens are told their positions", _THEOREM), rounds, None
-    cycle = encoder.layer_cycle
+def _read_by_a_decoder(design: Design) -> tuple[Encoder | None, str]:
+    """How a decoder can learn every token of the encoder with its position, if that is known."""
+    # a linear map follows the last norm: that to the decoder's keys and values
+    question = Question(Facts(replace(design, head=True)), "sup", "all")
+    if question.uncovered is not None:
+        return None, question.uncovered
+    if question.knows_positions:
+        return Encoder(design, rounds=0), "its tokens are told their positions"
+    if not all(map(question.is_smooth, question.layers)):
+        return None, "its maps jump, of which no theorem speaks"
+    if question.refinement.discrete:
+        rounds = question.refinement.rounds
+        return Encoder(design, rounds=rounds), f"positions are known after layer {rounds:,}"
+    cycle = design.layer_cycle
     for layer in question.full_layers:
-        if question.names_keys(cycle[layer % len(cycle)]) and (
-            encoder.depth is None or layer < encoder.depth
-        ):
-            saw = "its tokens are told apart unless all are equal; then one tells all"
-            return Finding(rule, True, saw, _THEOREM), None, layer
-    saw = "whether it tells the order of its tokens is not known"
-    return Finding(rule, None, saw, _THEOREM), None, None
+        within = design.depth is None or layer < design.depth
+        if within and question.names_keys(cycle[layer % len(cycle)]):
+            saw = "its tokens are told apart unless all are equal; then any of them tells all"
+            return Encoder(design, full_layer=layer % len(cycle)), saw
+    return None, "whether a decoder learns the order of its tokens is not known"

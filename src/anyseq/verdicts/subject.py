@@ -12,6 +12,7 @@ from anyseq.design import USUAL_TOKENS, Design
 from anyseq.errors import InvalidArgument, UnsupportedModel
 from anyseq.models import (
     NO_BOS,
+    READS_THE_ENCODER,
     Function,
     Probe,
     Reading,
@@ -40,6 +41,7 @@ class Subject:
         somebody's own, not one of transformers' or of ours.
     fixed: whether it has weights. width: then how many features a token has, if it says so.
     open_bos: whether a BOS token may come first, and nobody says.
+    encoder: what the design, then that of a decoder, also attends to.
     function, probe: the model, and what was seen of it from outside.
     """
 
@@ -53,6 +55,7 @@ class Subject:
     fixed: bool = False
     width: int | None = None
     open_bos: bool = False
+    encoder: Design | None = None
     function: Function | None = None
     probe: Probe | None = None
 
@@ -84,10 +87,21 @@ def subject_of(what: Any, tokens: int | None, bos: bool | None, example: Any) ->
     if isinstance(what, torch.nn.Module):
         subject = _of_module(what, length, bool(bos), example)
     else:
-        reading = read(what, length, example=example)
+        reading = _whole(read(what, length, example=example))
         subject = _named(_of_reading(reading.subject, reading, bool(bos)))
+        subject = replace(subject, encoder=reading.parts.get("encoder"))
         subject = replace(subject, name=subject.name[0].upper() + subject.name[1:])
     return replace(subject, open_bos=bos is None)
+
+
+def _whole(reading: Reading) -> Reading:
+    """Of an encoder and a decoder that are both known, the decoder, which reads the encoder."""
+    decoder = reading.parts.get("decoder")
+    if decoder is None or "encoder" not in reading.parts:
+        return reading
+    unknown = tuple(one for one in reading.unknown if not one.endswith(READS_THE_ENCODER))
+    both = reading.subject.replace("the encoder of", "the encoder and the decoder of")
+    return replace(reading, subject=both, design=decoder, unknown=unknown)
 
 
 def _of_reading(name: str, reading: Reading, bos: bool) -> Subject:
