@@ -12,7 +12,6 @@ from hypothesis import given, settings
 
 import anyseq as aq
 from anyseq.base import generator
-from anyseq.probability import Hardmax
 from verdicts.designs import designs
 from verdicts.gallery import rows
 from verdicts.networks import random_network
@@ -92,20 +91,21 @@ def fits(design: aq.Design, target: str) -> None:
 
 
 @given(
-    designs(feedforward=True, final_norm=None, depth=None),
+    designs(feedforward=True, final_norm=None, depth=None)
+    | designs(mixers=True, feedforward=True, final_norm=None, depth=None),
     st.sampled_from(["all", "causal"]),
 )
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=120, deadline=None)
 def test_outputs_over_all_orders_of_the_tokens(design: aq.Design, target: str) -> None:
     """What is universal in L^p fits; a symmetry makes outputs repeat in every network."""
     verdict = aq.check(design, norm="lp", target=target)
     assert verdict.reach is not None
-    rough = any(isinstance(layer.probability, Hardmax) for layer in design.layer_cycle)
-    if rough or design.tokens == 1:
-        return  # the theorem speaks of continuous maps, and one token has one order
+    raw = any(layer.mixer == aq.LinearAttention(normalised=False) for layer in design.layer_cycle)
+    if raw or design.tokens == 1:
+        return  # deep networks of raw linear attention overflow; one token has one order
     if verdict.universal:
         fits(design, target)
-    elif verdict.reach.holds and target == "all":
+    elif verdict.reach.holds and target == "all" and design.tokens <= 4:  # all orders are there
         out = outputs(design)
         apart = torch.cdist(out / out.abs().max(), out / out.abs().max(), p=torch.inf)
         assert len(torch.unique((apart < SAME).long(), dim=0)) < len(out)
