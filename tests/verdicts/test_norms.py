@@ -136,3 +136,19 @@ def test_halves_must_write_the_constant_everywhere_before_their_norm() -> None:
         with torch.no_grad():
             apart = (holed.eval()(held)[..., : plain.dim] - wanted).abs()
         assert apart[:, 0].max() > 0.5 * wanted.abs().max()
+
+
+@pytest.mark.parametrize("final_norm", [None, "learned-rmsnorm", "learned-layernorm"])
+@pytest.mark.parametrize("where", [None, "pre", "post", "sandwich"])
+def test_a_last_norm_without_a_head(where: str | None, final_norm: str | None) -> None:
+    """A layer norm leaves all outputs of a token on a hyperplane; an RMS norm after it divides them
+    by one number, and does not bring back what is lost. Alone it loses nothing."""
+    design = aq.Design(4, block_norm=where, final_norm=final_norm)
+    lost = where == "post" or final_norm == "learned-layernorm"
+    assert aq.check(design).universal is (None if lost else True)
+    assert aq.check(replace(design, head=True)).universal
+    if where == "post" and final_norm == "learned-rmsnorm":
+        model = aq.nn.Transformer(design, 3, 2, norms="layernorm", dtype=torch.float64)
+        x = torch.randn(64, 4, 3, generator=generator(0), dtype=torch.float64)
+        # scales are 1 and biases 0 at first, so that features sum to 0 still
+        assert model(x).sum(-1).abs().max() < 1e-12

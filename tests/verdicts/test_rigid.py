@@ -12,7 +12,6 @@ from hypothesis import given, settings
 
 import anyseq as aq
 from anyseq.base import generator
-from anyseq.probability import Hardmax
 from verdicts.designs import designs
 from verdicts.gallery import rows
 from verdicts.networks import random_network
@@ -36,12 +35,9 @@ def outputs(design: aq.Design, moved: float = 0.0) -> torch.Tensor:
     n = design.tokens
     x = (torch.linspace(0.1, 0.9, n, dtype=torch.float64) ** 1.5)[torch.tensor(orders(n))]
     x = x + moved * torch.randn(x.shape, generator=generator(2), dtype=torch.float64)
-    shape = (
-        {"dim": 6, "heads": 3, "beside": 4}
-        if design.block_norm is None
-        else {"dim": 24, "heads": 12}
-    )
-    model = random_network(design, 1, depth=2 * n + 2, **shape)
+    beside = 4 if design.block_norm is None else 1
+    dim, heads = 24 // beside, 12 // beside
+    model = random_network(design, 1, depth=2 * n + 2, dim=dim, heads=heads, beside=beside)
     with torch.no_grad():
         out: torch.Tensor = model(x[..., None].expand(-1, -1, model.dim).contiguous())
     return out.flatten(0, 1)
@@ -54,11 +50,6 @@ def heard(tokens: int, target: str) -> list[tuple[tuple[int, ...], int]]:
         for order in orders(tokens)
         for i in range(tokens)
     ]
-
-
-def rough(design: aq.Design) -> bool:
-    """Whether a map jumps: then tokens have to be rounded first (test_classes.py has these)."""
-    return any(isinstance(layer.probability, Hardmax) for layer in design.layer_cycle)
 
 
 class LookUp:
@@ -102,19 +93,21 @@ def fits(design: aq.Design, target: str) -> None:
 
 
 @given(
-    designs(feedforward=True, final_norm=None, depth=None),
+    designs(feedforward=True, final_norm=None, depth=None)
+    | designs(mixers=True, feedforward=True, final_norm=None, depth=None),
     st.sampled_from(["all", "causal"]),
 )
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=120, deadline=None)
 def test_outputs_over_all_orders_of_the_tokens(design: aq.Design, target: str) -> None:
     """What is universal in L^p fits; a symmetry makes outputs repeat in every network."""
     verdict = aq.check(design, norm="lp", target=target)
     assert verdict.reach is not None
-    if rough(design) or design.tokens == 1:
-        return  # a random network need not round first, and one token has one order
+    raw = any(layer.mixer == aq.LinearAttention(normalised=False) for layer in design.layer_cycle)
+    if raw or design.tokens == 1:
+        return  # deep networks of raw linear attention overflow; one token has one order
     if verdict.universal:
         fits(design, target)
-    elif verdict.reach.holds and target == "all":
+    elif verdict.reach.holds and target == "all" and design.tokens <= 4:  # all orders are there
         out = outputs(design)
         apart = torch.cdist(out / out.abs().max(), out / out.abs().max(), p=torch.inf)
         assert len(torch.unique((apart < SAME).long(), dim=0)) < len(out)
@@ -124,7 +117,7 @@ RIGID = [
     (line, design, target)
     for line, design, verdicts in rows()
     for target in ("all", "causal")
-    if verdicts["lp", target] and not verdicts["sup", target] and not rough(design)
+    if verdicts["lp", target] and not verdicts["sup", target]
 ]
 
 
