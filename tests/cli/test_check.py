@@ -84,7 +84,7 @@ def test_one_screen(capsys: pytest.CaptureFixture[str]) -> None:
     lines = out.splitlines()
     assert len(lines) <= 40
     assert max(map(len, lines)) <= 80
-    assert out.startswith("No: on identical tokens, positions 0 and 255 get equal outputs.")
+    assert out.startswith("No: it cannot tell equal tokens apart by their places.")
     assert "repair" in out
 
 

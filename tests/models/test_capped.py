@@ -52,8 +52,8 @@ def test_what_it_may_tell_apart_is_not_refuted() -> None:
     plain, capped = aq.read(network(None)), aq.read(network(1.0))
     assert plain.design is not None
     assert capped.design is not None
-    assert plain.unknown == ()
-    assert capped.unknown == (CAPPED,)
+    assert plain.unproved == ()
+    assert capped.unproved == (CAPPED,)
     classes = refine(capped.design).limit
     assert classes[2] != classes[5]
 
@@ -61,7 +61,7 @@ def test_what_it_may_tell_apart_is_not_refuted() -> None:
 def test_without_a_bias_a_cap_changes_nothing() -> None:
     design = aq.Design(6, position=aq.Rotary())
     model = aq.nn.Transformer(design, 16, depth=2, heads=2, softcap=5.0)
-    assert aq.read(model).unknown == ()
+    assert aq.read(model).unproved == ()
     verdict = aq.check(model, target="causal")
     assert verdict.universal is False
     assert verdict.witness is not None

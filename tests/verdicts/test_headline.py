@@ -34,13 +34,13 @@ HEADLINES: dict[str, tuple[aq.Design, dict[str, str], str]] = {
     "equal tokens": (
         aq.Design(8, position=aq.RelativeBias()),
         {},
-        "No: on identical tokens, positions 0 and 7 get equal outputs. With a BOS token first: yes "
+        "No: it cannot tell equal tokens apart by their places. With a BOS token first: yes "
         "at some width and depth, for every function.",
     ),
     "equal tokens, for which BOS is no help": (
         aq.Design(8, position=aq.NoPosition()),
         {},
-        "No: on identical tokens, positions 0 and 7 get equal outputs.",
+        "No: it cannot tell equal tokens apart by their places.",
     ),
     "too deep": (
         aq.Design(4096, aq.Causal() & aq.Window(127), depth=32),

@@ -32,6 +32,7 @@ class Described:
     design: Design | None
     facts: tuple[Fact, ...]
     unknown: tuple[str, ...]
+    unproved: tuple[str, ...] = ()
 
 
 def as_design(stack: SeenStack, declared: Declared, tokens: int) -> Described:
@@ -64,7 +65,7 @@ def as_design(stack: SeenStack, declared: Declared, tokens: int) -> Described:
         domain="ids" if declared.ids else "cube",
         depth=len(layers),
     )
-    return Described(design, facts, tuple(_left_out(stack)))
+    return Described(design, facts, tuple(_left_out(stack)), tuple(_unproved(stack)))
 
 
 READS_THE_ENCODER = "layers also attend to what the encoder read"
@@ -82,17 +83,18 @@ def _left_out(stack: SeenStack) -> Iterator[str]:
     borrowed = sum(seen.borrows for seen in stack.layers)
     if borrowed:
         yield f"{borrowed} layers attend to keys and values of earlier layers"
-    others = {
-        seen.module[1]
-        for seen in stack.layers
-        if isinstance(seen.mixer, Recurrence)
-        and not any(part in seen.module[1] for part in _DECAYS)
-    }
-    for name in sorted(others):
-        yield f"{name} carries a state, but not by decays that theorems speak of"
     beside = sum(seen.beside for seen in stack.layers)
     if beside:
         yield f"{beside} layers run beside the one before, on the same input, not after it"
+
+
+def _unproved(stack: SeenStack) -> Iterator[str]:
+    """What the design holds, as an upper bound, and no theorem says it can do."""
+    for kind in dict.fromkeys(
+        seen.module[1] for seen in stack.layers if isinstance(seen.mixer, Recurrence)
+    ):
+        if not any(part in kind for part in _DECAYS):
+            yield f"{kind} carries a state, but not by decays that theorems speak of"
 
 
 class _NoLayer(Exception):

@@ -95,7 +95,7 @@ def _read_transformer(module: Transformer, tokens: int | None) -> Reading:
     capped = any(getattr(block.mixer, "softcap", None) is not None for block in module.blocks)
     finer = as_capped(design) if capped else None
     if finer is not None:
-        return Reading(type(module).__name__, length, finer, known, (CAPPED,))
+        return Reading(type(module).__name__, length, finer, known, unproved=(CAPPED,))
     return Reading(type(module).__name__, length, design, known)
 
 

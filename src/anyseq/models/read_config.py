@@ -47,8 +47,9 @@ def read_config(given: Any, tokens: int | None = None, kind: str | None = None) 
         raise UnsupportedModel(
             f"{type(text).__name__}: no part of its model moves content between tokens"
         )
-    named = getattr(config, "architectures", None) or []
-    seen = _Seen(config, text, copy, stacks, kind or (named[0] if len(named) == 1 else None))
+    named = getattr(config, "architectures", None)
+    own = named[0] if isinstance(named, list) and len(named) == 1 else None
+    seen = _Seen(config, text, copy, stacks, kind or (own if isinstance(own, str) else None))
     return seen.at_its_own_length() if tokens is None else seen.at(tokens)
 
 
@@ -119,6 +120,7 @@ class _Seen:
             design=design,
             facts=tuple(facts),
             unknown=tuple(unknown),
+            unproved=tuple(why for one in found.values() for why in one.unproved),
             parts=several(_designs(found)),
         )
 

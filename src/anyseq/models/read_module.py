@@ -96,7 +96,9 @@ def _reading(function: Function, runs: Runs, ids: bool) -> Reading:
     design = described.design
     if design is not None and ids:
         design = replace(design, domain="ids")
-    return Reading(function.name, length, design, described.facts, described.unknown)
+    return Reading(
+        function.name, length, design, described.facts, described.unknown, described.unproved
+    )
 
 
 def looked_at(runs: Runs, name: str) -> tuple[SeenStack, ...]:

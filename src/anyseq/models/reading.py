@@ -43,6 +43,7 @@ class Reading:
         decoder, the encoder's. Every network of that kind, whatever its weights, is token by token
         a function of one of this design. None if some layer is none that a Design can have.
     facts: what is known, and how. unknown: what no Design describes, by name.
+    unproved: what of the design only bounds the model from above, so that nothing is proved of it.
     parts: the designs of the parts, where there are several ("encoder", "decoder"): those that can
         be described.
     """
@@ -52,6 +53,7 @@ class Reading:
     design: Design | None
     facts: tuple[Fact, ...]
     unknown: tuple[str, ...] = ()
+    unproved: tuple[str, ...] = ()
     parts: Mapping[str, Design] = field(default_factory=lambda: MappingProxyType({}))
 
     @property
@@ -63,8 +65,9 @@ class Reading:
         lines = wrap(f"{self.subject}, {self.tokens:,} tokens", _COLUMNS)
         for fact in self.facts:
             lines += _hanging(fact.source, fact.says)
-        for one in self.unknown:
-            lines += _hanging("unknown", one)
+        for head, what in (("unknown", self.unknown), ("unproved", self.unproved)):
+            for one in what:
+                lines += _hanging(head, one)
         return "\n".join(lines)
 
 

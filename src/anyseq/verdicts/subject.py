@@ -116,7 +116,7 @@ def _of_reading(name: str, reading: Reading, bos: bool) -> Subject:
         name + ", BOS" * bos,
         tokens,
         design,
-        reading.unknown,
+        (*reading.unknown, *reading.unproved),
         tuple(Finding(fact.source, True, fact.says, AS_READ) for fact in reading.facts
               if not (bos and fact.says == NO_BOS)),
         reading.assumed,

@@ -253,13 +253,30 @@ def test_a_deeper_design_waits() -> None:
         (aq.Design(3, position=aq.Rotary(), prob_map=aq.TopK(2)), 0.9, "continuous probability"),
         (aq.Design(2, position=aq.Sinusoidal(), bos=True), 0.9, "nothing is added to"),
         (aq.Design(4, aq.Blocks(2), aq.Rotary()), 0.9, "never reaches"),
-        (aq.Design(3, position=aq.ALiBi()), 0.9, "in L^p"),
+        (aq.Design(4, Ring(1), aq.NoPosition()), 0.9, "in L^p"),
         (aq.Design(4, position=aq.RelativeBias()), 0.01, "over 2^"),
     ],
 )
 def test_what_it_refuses(design: aq.Design, tol: float, why: str) -> None:
     with pytest.raises(CannotApproximate, match=why.replace("^", r"\^")):
         boltzmann.recipe(Ask(design, 1, 1, tol, "lp", 2.0, lipschitz=1.0, bound=1.0))
+
+
+def test_slopes_serve_functions_that_commute_with_permutations() -> None:
+    """ALiBi's heads tell a sequence apart from all but its mirror image, whose values are alike."""
+
+    def highest(x: torch.Tensor) -> torch.Tensor:
+        return x.amax(1, keepdim=True) - x
+
+    design = aq.Design(2, position=aq.ALiBi())
+    built = aq.approximate(
+        highest, design, features=1, tol=0.5, norm="lp", method="boltzmann", lipschitz=2.0
+    )
+    assert built.error.upper is not None
+    assert any("commutes with permutations" in one for one in built.error.assumes)
+    x = random(built, 500)
+    error = (built(x) - highest(x)).square().sum((1, 2)).mean().sqrt()
+    assert error <= built.error.upper <= 0.5
 
 
 def test_bits_and_measures_are_those_of_float64() -> None:

@@ -69,13 +69,17 @@ def test_the_head_returns_the_mean_over_all_positions(design: aq.Design) -> None
     [
         aq.Design(3),
         aq.Design(3, position=aq.Rotary(), bos=True),
-        aq.Design(3, position=aq.ALiBi()),
         aq.Design(3, aq.Window(1), aq.NoPosition()),
     ],
 )
 def test_it_is_for_equivariant_functions_only(design: aq.Design) -> None:
     with pytest.raises(CannotApproximate, match="commute with permutations"):
         averaging_layer(design, "sup")
+
+
+def test_slopes_average_in_the_limit_only() -> None:
+    with pytest.raises(CannotApproximate, match="a head that averages over all tokens"):
+        averaging_layer(aq.Design(3, position=aq.ALiBi()), "sup")
 
 
 @pytest.mark.parametrize(
