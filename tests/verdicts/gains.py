@@ -1,4 +1,4 @@
-"""Theorem 5.1 in one layer: the head whose gain is 1 at one offset takes one token alone, and so
+"""Theorem 1 in one layer: the head whose gain is 1 at one offset takes one token alone, and so
 does a convolution or a recurrence."""
 
 from __future__ import annotations

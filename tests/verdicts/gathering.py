@@ -1,4 +1,4 @@
-"""Theorem 5.1 carried out by the layers of a design: places are computed, then x is gathered.
+"""Theorem 1 carried out by the layers of a design: places are computed, then x is gathered.
 
 What happens between two layers is a function of a token's own features, looked up in
 tables that are made once, on a sequence of zeros: nobody knows a place but by what heads tell.

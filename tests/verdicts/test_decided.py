@@ -41,7 +41,7 @@ def with_patterns(design: aq.Design, patterns: list[torch.Tensor]) -> aq.Design:
 def test_in_sup_norm(
     design: aq.Design, prob_map: str | ProbMap, target: str, masks: list[int]
 ) -> None:
-    """Theorem 5.1, for named patterns and for masks whose entries are the bits of a number."""
+    """Theorem 1, for named patterns and for masks whose entries are the bits of a number."""
     layers = [replace(layer, prob_map=prob_map) for layer in design.layer_cycle]
     design = design.with_layers(layers)
     if masks:
@@ -58,7 +58,7 @@ def test_in_sup_norm(
 )
 @settings(max_examples=300, deadline=None)
 def test_in_lp(design: aq.Design, positions: list[aq.Position], target: str) -> None:
-    """Theorem 5.2: softmax with a free bias for each label, none, or gains, in layers in turn."""
+    """Theorem 2: softmax with a free bias for each label, none, or gains, in layers in turn."""
     layers = [
         replace(layer, position=positions[i % len(positions)])
         for i, layer in enumerate(design.layer_cycle)

@@ -1,4 +1,4 @@
-"""Theorem 5.2 against networks: if all tokens differ, outputs repeat only where they must, and one
+"""Theorem 2 against networks: if all tokens differ, outputs repeat only where they must, and one
 feed-forward half over them is any function."""
 
 from __future__ import annotations

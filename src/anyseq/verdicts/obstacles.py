@@ -38,7 +38,7 @@ def ids(question: Question) -> Ruling | None:
 def reach(question: Question) -> Ruling:
     """Every token must be reached by every token it may depend on (W5, W6)."""
     design, reach = question.design, question.reach
-    rule, theorem = "reach", "Theorem 5.1"
+    rule, theorem = "reach", "Theorem 1"
     if question.readout is not None:
         return _reach_of_one(question)
     late = design.depth is not None and reach.layers is not None and reach.layers > design.depth
@@ -65,7 +65,7 @@ def _reach_of_one(question: Question) -> Ruling:
     missing = question.unheard
     if missing is None:
         saw = f"all that output {place} may depend on reaches it"
-        return Ruling(Finding("reach", True, saw, "Theorem 5.3"))
+        return Ruling(Finding("reach", True, saw, "Theorem 3"))
     within = (
         "never reaches"
         if design.depth is None
@@ -86,7 +86,7 @@ def positions(question: Question) -> Ruling | None:
     if question.norm != "sup" or question.target == "equivariant" or question.readout is not None:
         return None
     design, found = question.design, question.refinement
-    rule, theorem = "positions", "Theorem 5.1"
+    rule, theorem = "positions", "Theorem 1"
     if question.knows_positions:
         return Ruling(Finding(rule, True, "every token is told its position", theorem))
     if found.stuck is not None:
@@ -113,7 +113,7 @@ def symmetries(question: Question) -> Ruling | None:
         return None
     if not question.reach.holds or question.readout is not None:
         return None  # refuted already; one output alone is like no other
-    rule, theorem = "symmetries", "Theorem 5.2"
+    rule, theorem = "symmetries", "Theorem 2"
     if question.refinement.discrete:  # a symmetry would keep the classes of the refinement
         saw = "positions are told apart even on identical tokens, so that no two look alike"
         return Ruling(Finding(rule, True, saw, theorem))
@@ -168,7 +168,7 @@ def feed_forward(question: Question) -> Ruling | None:
         witness = witnesses.affine(design.tokens)
         return Ruling(Finding(rule, False, witness.why, "W7"), witness=witness)
     saw = "there are no feed-forward layers, and no theorem covers that"
-    return Ruling(Finding(rule, None, saw, "Theorems 5.1 and 5.2"))
+    return Ruling(Finding(rule, None, saw, "Theorems 1 and 2"))
 
 
 def _stochastic(layer: Layer) -> bool:

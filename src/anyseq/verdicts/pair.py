@@ -19,7 +19,7 @@ def with_encoder(verdict: Verdict, design: Design) -> Verdict:
     """The verdict on a decoder, as one on the decoder behind that encoder. What the decoder cannot
     do it cannot do behind any encoder."""
     encoder, saw = _read_by_a_decoder(design)
-    finding = Finding("encoder", True if encoder is not None else None, saw, "Theorem 5.5")
+    finding = Finding("encoder", True if encoder is not None else None, saw, "Theorem 5")
     verdict = replace(verdict, findings=(*verdict.findings, finding), _fixes=no_fixes)
     proof = verdict.certificate
     if proof is None:

@@ -19,7 +19,7 @@ from anyseq.verdicts.verdict import Finding
 
 
 def gather(question: Question) -> Ruling | None:
-    """Theorem 5.1: positions become known, then every token collects the sequence; sup norm, hence
+    """Theorem 1: positions become known, then every token collects the sequence; sup norm, hence
     every L^p, hence also every smaller target class."""
     design = question.design
     if question.uncovered is not None or not question.reach.holds:
@@ -28,7 +28,7 @@ def gather(question: Question) -> Ruling | None:
         return None
     if question.ties_matter and not question.knows_positions:
         saw = "norms break ties between equal tokens, and the map jumps there"
-        return Ruling(Finding("gather", None, saw, "Theorem 5.1, norms"))
+        return Ruling(Finding("gather", None, saw, "Theorem 1, norms"))
     rounds = 0 if question.knows_positions else question.refinement.rounds
     idle = _idle(question, rounds)
     phase = (rounds + idle) % len(design.cycle)
@@ -60,7 +60,7 @@ def gather(question: Question) -> Ruling | None:
         hub=question.reach.hub,
         rounds=rounds,
     )
-    return Ruling(Finding(rule, True, saw, "Theorem 5.1"), certificate=certificate)
+    return Ruling(Finding(rule, True, saw, "Theorem 1"), certificate=certificate)
 
 
 def covered(question: Question) -> Ruling | None:
@@ -68,11 +68,11 @@ def covered(question: Question) -> Ruling | None:
     why = question.uncovered
     if why is None or not any(layer.feedforward for layer in question.layers):
         return None  # the latter says the rule "feed-forward"
-    return Ruling(Finding("theorems", None, why, "Theorems 5.1 and 5.2"))
+    return Ruling(Finding("theorems", None, why, "Theorems 1 and 2"))
 
 
 def rigid(question: Question) -> Ruling | None:
-    """Theorem 5.2: in L^p it is enough that no two places look alike when all tokens differ; for
+    """Theorem 2: in L^p it is enough that no two places look alike when all tokens differ; for
     every smaller target class, too."""
     design = question.design
     if question.norm != "lp" or question.uncovered is not None or not question.reach.holds:
@@ -82,7 +82,7 @@ def rigid(question: Question) -> Ruling | None:
     apart = question.knows_positions or question.refinement.discrete
     if not (apart or question.symmetry.rigid):
         return None
-    rule, theorem = "rigidity", "Theorem 5.2"
+    rule, theorem = "rigidity", "Theorem 2"
     rounds, phase, layers = 0, 0, question.reach.layers
     if design.depth is not None:
         told = apart_after(design)
@@ -112,8 +112,8 @@ def rigid(question: Question) -> Ruling | None:
 
 def readout(question: Question) -> Ruling | None:
     """Where one output is read, sequences must be told apart there, and nowhere else (Theorem
-    5.3)."""
-    design, rule, theorem = question.design, "readout", "Theorem 5.3"
+    3)."""
+    design, rule, theorem = question.design, "readout", "Theorem 3"
     if question.readout is None or question.uncovered is not None or _proved(gather(question)):
         return None
     if not (question.knows_positions or all(map(question.is_smooth, question.layers))):
@@ -188,4 +188,4 @@ def _one_layer(question: Question, rounds: int) -> bool:
 def _between(question: Question, needed: int) -> Ruling:
     """A depth for which the construction is too deep."""
     saw = f"{layers_text(needed)} would certainly do, depth is {question.design.depth}"
-    return Ruling(Finding("gather", None, saw, "Theorem 5.1, depth"))
+    return Ruling(Finding("gather", None, saw, "Theorem 1, depth"))

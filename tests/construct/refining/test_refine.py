@@ -35,7 +35,7 @@ def rounds_of(design: aq.Design, cells: torch.Tensor, per_token: int) -> list[Ro
 @given(designs(3))
 @settings(max_examples=40, deadline=None)
 def test_on_different_cells_every_universal_design_loses_nothing(design: aq.Design) -> None:
-    """Theorem 5.2: what no network tells apart, when all tokens differ, f need not either."""
+    """Theorem 2: what no network tells apart, when all tokens differ, f need not either."""
     base = getattr(design.position, "base", design.position)
     assume(design.prob_map.name in ("softmax", "sparsemax", "entmax15"))  # type: ignore[union-attr]
     assume(not isinstance(base, Sinusoidal))

@@ -1,5 +1,5 @@
 """Gathering: after it every token knows its position and holds the sequence, in any design that
-can (docs/theorems.md, Theorem 5.1)."""
+can (docs/theorems.md, Theorem 1)."""
 
 from anyseq.construct.gathering.direct import Direct, gather_directly
 from anyseq.construct.gathering.gather import SLOT_ROUNDING, Gathering, gather, least_width

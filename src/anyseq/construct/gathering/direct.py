@@ -1,4 +1,4 @@
-"""Gathering in as few layers as Theorem 5.1 asks for: nothing but attention in the last of them.
+"""Gathering in as few layers as Theorem 1 asks for: nothing but attention in the last of them.
 
 What the last attention half brings is not put in order: `Reader` says, for each token, where it
 finds every x_j, and how it knows its own position; the feed-forward half of that very block reads

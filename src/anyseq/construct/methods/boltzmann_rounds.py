@@ -6,7 +6,7 @@ every token one number, together with its own number a key; windows around the k
 give the class a new number. The windows of the last round hold values of f instead.
 
 What a design cannot tell apart, it does not: a dense design with relative biases, say, gives
-identical tokens one key. That a design is universal in L^p (docs/theorems.md, Theorem 5.2) means
+identical tokens one key. That a design is universal in L^p (docs/theorems.md, Theorem 2) means
 that such sequences are few on a fine grid. They are not estimated but counted. All sequences of
 cells are run when the network is planned, and a share λ of the pairs (sequence, token) is *lost*:
 they are in a class with pairs for which f may have another value, and which took that one. So

@@ -1,6 +1,6 @@
 """Method "gather": the whole sequence into every token, then piecewise-linear interpolation.
 
-Sup norm. For every design that `anyseq.check` proves universal by Theorem 5.1. Attention is only in
+Sup norm. For every design that `anyseq.check` proves universal by Theorem 1. Attention is only in
 `anyseq.construct.gathering`, after which every token knows its position and holds the sequence. The
 rest are ReLU layers: the interpolator computes the outputs of all tokens from the gathered
 sequence, the selector keeps the token's own. If a design gathers only what came before each token,

@@ -1,6 +1,6 @@
 """Method "gather" for designs of a small, fixed depth: one wide layer after the last attention.
 
-For every design of a depth for which `anyseq.check` proves Theorem 5.1: as few layers as that asks
+For every design of a depth for which `anyseq.check` proves Theorem 1: as few layers as that asks
 for gather the sequence (`gather_directly`), and the feed-forward half of the last of them is all
 the rest: ridges (`anyseq.construct.ridges`, with the proof), each token its own. If a design
 gathers only what came before each token, f must be causal, and token i has the ridges of tokens up

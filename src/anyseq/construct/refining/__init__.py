@@ -1,5 +1,5 @@
 """Refining: what the tokens of a design can come to know of a sequence of cells, layer by layer
-(docs/theorems.md, Theorem 5.2)."""
+(docs/theorems.md, Theorem 2)."""
 
 from anyseq.construct.refining.choose import Choice, cases, choose
 from anyseq.construct.refining.draw import Wires, refining_heads

@@ -12,7 +12,7 @@ the layer, run again, finds each key within gap/16 of the interval of its class,
 machine. Windows around the intervals (gap/4 on each side, ramps as wide) give each class a new
 number, at random, and the next round begins. Classes never merge again, as own numbers differ.
 
-By Theorem 5.2 almost every choice of weights tells apart, in a round, what any heads can. That is
+By Theorem 2 almost every choice of weights tells apart, in a round, what any heads can. That is
 why it is tried; it is not relied on: what has been told apart is counted, and what has not as well.
 """
 
