@@ -22,7 +22,7 @@ from anyseq.base.memory import extra_bytes, has_high_water_mark
 from anyseq.base.progress import Progress, silent
 from anyseq.base.random import generator, seed_of, uniform
 from anyseq.base.text import layers_text, outside_brackets, table
-from anyseq.base.threads import share_out
+from anyseq.base.threads import one_thread, share_out
 from anyseq.base.timing import medians, seconds
 
 __all__ = [
@@ -44,6 +44,7 @@ __all__ = [
     "medians",
     "non_negative",
     "one_of",
+    "one_thread",
     "outside_brackets",
     "positive",
     "power_of_two_at_least",

@@ -54,10 +54,13 @@ def share_out(work: Callable[[int], None], tasks: int, threads: int) -> None:
 @contextmanager
 def one_thread() -> Iterator[None]:
     """Within, torch and its BLAS run on one thread in this thread of Python; others are left
-    alone. (torch.set_num_threads would tell the BLAS of all threads.)"""
+    alone. (torch.set_num_threads would tell the BLAS of all threads.) Where torch is built on
+    something else than OpenMP and MKL nothing changes."""
     torch.get_num_threads()  # a new thread asks for its number at its first operator, not later
     setters = _setters()
-    assert setters is not None
+    if setters is None:
+        yield
+        return
     openmp, get_openmp, blas = setters
     before = get_openmp()
     openmp(1)

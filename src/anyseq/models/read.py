@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from anyseq.base import at_least_one
+from anyseq.base import at_least_one, one_thread
 from anyseq.design import Design
 from anyseq.errors import InvalidArgument, UnsupportedModel
 from anyseq.models.capped import CAPPED, as_capped
@@ -47,7 +47,8 @@ def read(what: Any, tokens: int | None = None, *, example: Any = None) -> Readin
         raise InvalidArgument(
             "example: given; expected only with a torch module of your own, and without tokens"
         )
-    with torch.inference_mode(False), torch.enable_grad():  # whatever the caller does
+    # whatever the caller does; and the operators of small copies are too small for several threads
+    with one_thread(), torch.inference_mode(False), torch.enable_grad():
         return _read(what, tokens, example)
 
 
