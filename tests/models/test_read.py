@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from transformers import AutoConfig, BertConfig, LlamaConfig, PreTrainedConfig
 
 import anyseq as aq
@@ -239,3 +240,9 @@ def test_remote_code_of_a_known_type_is_ignored(
     monkeypatch.setattr(AutoConfig, "from_pretrained", never)
     first = read(tmp_path).facts[0]
     assert str(first) == "auto_map is ignored: transformers' own llama is read"
+
+
+def test_threads_are_as_before() -> None:
+    before = torch.get_num_threads()
+    aq.read(torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), 5)
+    assert torch.get_num_threads() == before
