@@ -105,12 +105,15 @@ def test_both_answers_are_given() -> None:
 def test_configs() -> None:
     bart = aq.check(BartConfig(encoder_layers=2, decoder_layers=2))
     assert bart.universal is True
-    assert str(bart).startswith("Yes at some width, for every causal function.")
+    words = " ".join(str(bart).split())
+    assert words.startswith("Yes at some width, for every function of the input and of the outputs")
     assert "The encoder and the decoder of Bart (BartConfig)" in str(bart)
     t5 = aq.check(T5Config(num_layers=2), tokens=16)
-    assert t5.universal is False
-    assert t5.fixes == ()
-    assert aq.check(T5Config(num_layers=2), tokens=16, bos=True).universal is None
+    assert t5.universal is None
+    assert ", BOS, 15 tokens" in t5.subject  # the token with which the decoder begins
+    without = aq.check(T5Config(num_layers=2), tokens=16, bos=False)
+    assert without.universal is False
+    assert without.fixes == ()
 
 
 def test_an_encoder_that_is_none_is_not_confirmed() -> None:

@@ -21,7 +21,7 @@ from anyseq.base.files import check_new, json_sha256, read_folder, write_folder,
 from anyseq.base.memory import extra_bytes, has_high_water_mark
 from anyseq.base.progress import Progress, silent
 from anyseq.base.random import generator, seed_of, uniform
-from anyseq.base.text import layers_text, outside_brackets, table
+from anyseq.base.text import layers_text, outside_brackets, rounded_down, table
 from anyseq.base.threads import one_thread, share_out
 from anyseq.base.timing import medians, seconds
 
@@ -51,6 +51,7 @@ __all__ = [
     "power_of_two_at_most",
     "read_folder",
     "remaining",
+    "rounded_down",
     "seconds",
     "seed_of",
     "share_out",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 
@@ -34,3 +35,12 @@ def outside_brackets(text: str, mark: str) -> list[str]:
         parts[-1] += text[at]
         at += 1
     return [part.strip() for part in parts]
+
+
+def rounded_down(number: float) -> str:
+    """A lower bound in at least four digits, which is still one."""
+    if number >= 1000:
+        whole = math.floor(number * 10) / 10
+        return f"{whole:,.1f}".removesuffix(".0")
+    digits = 3 - math.floor(math.log10(number)) if number > 0 else 0
+    return f"{math.floor(number * 10**digits) / 10**digits:.{digits}f}".rstrip("0").rstrip(".")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from os.path import exists
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -128,12 +129,15 @@ def check(
             say(f"drawn in {picture}")
     holds = {None: True, "universal": verdict.universal is True, "reach": verdict.meets}
     if not holds[require]:
+        if not json:
+            hint = " without a BOS token; --bos asks with one" * verdict.open_bos
+            say(f"not met: --require {require}{hint}")
         sys.exit(1)
 
 
 def _found(what: str) -> Any:
     """A config file or its folder, or something of the caller's own."""
-    if what.endswith(".json") or Path(what).exists():
+    if what.endswith(".json") or exists(what):
         return Path(what)
     if ":" in what:
         from anyseq.cli.question import imported

@@ -17,8 +17,8 @@ from anyseq.graph.fourier import convolved
 from anyseq.graph.labels import start
 from anyseq.positions import URPE, ALiBi, RelativeBias, Rotary, base_of
 
-_MOST = 1 << 17
-_RANGE = 1 << 9  # sums of 2^17 products below 2^18 are off by less than 2^-10 before rounding
+_MOST = 1 << 18
+_RANGE = 1 << 9  # sums of 2^18 products below 2^18 are off by less than 2^-8 before rounding
 _SUMS = 4
 _PAIRS = 1 << 20  # of a vertex and one it sees; among more a convolution is quicker
 _ROUNDS = 8  # of sums; what then spreads, spreads from positions that are known

@@ -9,7 +9,7 @@ import numpy as np
 
 from anyseq.design import Design, Layer, Mixer, Recurrence
 from anyseq.errors import InvalidArgument
-from anyseq.graph.borders import told_by_borders
+from anyseq.graph.borders import keys_seen, told_by_borders
 from anyseq.graph.convolution import told_by_sums
 from anyseq.graph.edges import Array, TooManyEdges, all_see_themselves, edges_of, vertices
 from anyseq.graph.labels import geometric, labels, start
@@ -23,7 +23,7 @@ from anyseq.positions import Place
 from anyseq.probability import Entmax15, Hardmax, ProbMap, Softmax, Sparsemax, TopK
 
 _MOST_EDGES = 1 << 25
-_LONG = 4096
+_LONG = 2048
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +73,7 @@ def refine(design: Design) -> Refinement:
 
     If nobody has anything to tell apart, one column and no empty row everywhere, no graph is
     needed, nor if a glance shows that one layer tells all apart (`anyseq.graph.borders`), nor, for
-    long designs, if sums (`anyseq.graph.convolution`) or a recurrence show that some layers do.
+    long designs, if sums (`anyseq.graph.convolution`) or numbers of keys show that some layers do.
     Beyond 2^25 connections nothing else is sure, and the limit is that all positions differ.
     """
     size, begin = vertices(design), start(design)
@@ -85,7 +85,7 @@ def refine(design: Design) -> Refinement:
         return Refinement(classes, classes, 0)
     layers = 1 if told_by_borders(design) else None
     if layers is None and design.tokens > _LONG:
-        layers = told_by_sums(design) or _told_by_recurrence(design)
+        layers = told_by_sums(design) or _told_by_counting(design)
     if layers is not None:
         apart = np.arange(design.tokens)
         return Refinement(apart, apart, layers)
@@ -98,11 +98,22 @@ def refine(design: Design) -> Refinement:
     return Refinement(classes, classes, layer)
 
 
-def _told_by_recurrence(design: Design) -> int | None:
-    """The first layer that counts the tokens, if there is one."""
+def _told_by_counting(design: Design) -> int | None:
+    """The first layer that counts the tokens, if there is one: a recurrence, or heads in which all
+    tokens attend to different numbers of keys, with a sink that takes one share of equal ones."""
     layers = design.layer_cycle[: design.depth]
-    counting = (one for one, layer in enumerate(layers, 1) if isinstance(layer.mixer, Recurrence))
-    return next(counting, None)
+    kinds = dict.fromkeys(layers)
+    counting = {layer for layer in kinds if _counts_keys(layer, design)}
+    return next((one for one, layer in enumerate(layers, 1) if layer in counting), None)
+
+
+def _counts_keys(layer: Layer, design: Design) -> bool:
+    if not layer.attends:
+        return isinstance(layer.mixer, Recurrence)
+    if not layer.sinks or geometric(layer.position):
+        return False
+    numbers = (keys_seen(head, design.size)[design.bos :] for head in layer.sees.heads())
+    return any(len(np.unique(many)) == design.tokens for many in numbers)
 
 
 def _all_alike(design: Design, begin: Array) -> bool:

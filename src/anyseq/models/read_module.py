@@ -80,14 +80,15 @@ def _repeated(example: Any, equal: bool) -> Any:
     first = example[:1].detach().cpu()
     first = first.double() if first.is_floating_point() else first
     first = first.flatten()[0].expand_as(first) if equal else first
-    return first.expand(_ROWS[0], *first.shape[1:]).clone()
+    rows = first.expand(_ROWS[0], *first.shape[1:]).clone()
+    return rows.requires_grad_() if rows.is_floating_point() else rows
 
 
 def _reading(function: Function, runs: Runs, ids: bool) -> Reading:
     with function.random_weights(1):
         stacks = looked_at(runs, function.name)
     if not stacks:
-        why = "no part of it moves content between tokens"
+        why = "no part was seen that moves content between tokens"
         if function.tokens == 1 and runs.lengths:
             why = "there is one token only, so that nothing is moved"
         return Reading(function.name, function.tokens, None, (), (why,))

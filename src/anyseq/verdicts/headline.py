@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from anyseq.base import layers_text
 
 if TYPE_CHECKING:
+    from anyseq.design import Design
     from anyseq.verdicts.verdict import Verdict
 
 _KINDS = {
@@ -28,7 +29,7 @@ def headline(verdict: Verdict) -> str:
     if name == "W6":
         return f"No: {_unreached(verdict)}."
     if name == "W5":
-        return "No: no token reaches an earlier one, so that it has causal functions only."
+        return "No: no token depends on a later one, so that it computes causal functions only."
     if name in ("W1", "W8"):
         return _stuck(verdict)
     if witness is not None and name in ("W2", "W3", "W4", "W7", "W10", "W11"):
@@ -43,14 +44,19 @@ def _yes(verdict: Verdict) -> str:
         free += " and depth"
     if verdict.width is not None:
         free += f" (its own is {verdict.width:,})"
-    read = "" if verdict.design is None else _read(verdict.design.readout)
-    return f"Yes {free}, for {_KINDS[verdict.target]}{read}{_in_norm(verdict)}"
+    read = "" if verdict.design is None else _read(verdict.design)
+    kind = _KINDS[verdict.target]
+    if any(one.rule == "encoder" for one in verdict.findings):
+        kind = "every function of the input and of the outputs so far"
+    return f"Yes {free}, for {kind}{read}{_in_norm(verdict)}"
 
 
-def _read(readout: str | int) -> str:
-    if readout == "all":
+def _read(design: Design) -> str:
+    """Sequences of other lengths have their last tokens elsewhere."""
+    if design.readout == "all":
         return ""
-    return ", read at the last token" if readout == "last" else f", read at token {readout}"
+    where = "the last token" if design.readout == "last" else f"token {design.readout}"
+    return f" of exactly {design.tokens:,} tokens, read at {where}"
 
 
 def _in_norm(verdict: Verdict) -> str:

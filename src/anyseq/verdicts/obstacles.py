@@ -31,7 +31,7 @@ def ids(question: Question) -> Ruling | None:
     """Sequences of ids are finitely many: none of them has measure 0."""
     if question.design.domain != "ids":
         return None
-    saw = "of finitely many sequences none is negligible: a mean error is small if all errors are"
+    saw = "every sequence of ids counts, so that the answers for sup norm and L^p are the same"
     return Ruling(Finding("token ids", True, saw, "docs/theorems.md, Token ids"))
 
 

@@ -88,8 +88,11 @@ def subject_of(what: Any, tokens: int | None, bos: bool | None, example: Any) ->
         subject = _of_module(what, length, bool(bos), example)
     else:
         reading = _whole(read(what, length, example=example))
-        subject = _named(_of_reading(reading.subject, reading, bool(bos)))
-        subject = replace(subject, encoder=reading.parts.get("encoder"))
+        encoder = reading.parts.get("encoder") if "decoder" in reading.parts else None
+        # a decoder that reads an encoder begins with a start token, unless somebody says no
+        started = bool(bos) if encoder is None else bos is not False
+        subject = replace(_of_reading(reading.subject, reading, started), encoder=encoder)
+        subject = _named(subject)
         subject = replace(subject, name=subject.name[0].upper() + subject.name[1:])
     return replace(subject, open_bos=bos is None)
 
@@ -118,7 +121,7 @@ def _of_reading(name: str, reading: Reading, bos: bool) -> Subject:
         design,
         (*reading.unknown, *reading.unproved),
         tuple(Finding(fact.source, True, fact.says, AS_READ) for fact in reading.facts
-              if not (bos and fact.says == NO_BOS)),
+              if not (bos and fact.says.endswith(NO_BOS))),
         reading.assumed,
     )  # fmt: skip
 

@@ -7,6 +7,7 @@ from math import log
 
 import numpy as np
 
+from anyseq.base import rounded_down
 from anyseq.design import Design
 from anyseq.patterns import Blocks, Intersection, Pattern
 from anyseq.verdicts.question import Question
@@ -27,7 +28,7 @@ class Task:
     def __str__(self) -> str:
         share, loss = self.accuracy, self.loss
         share = share if isinstance(share, str) else f"1/{round(1 / share):,}"
-        loss = loss if isinstance(loss, str) else f"{loss:.3g}"
+        loss = loss if isinstance(loss, str) else rounded_down(loss)
         return f"{self.task}: accuracy at most {share}, loss at least {loss} nats"
 
 
@@ -64,7 +65,7 @@ def _copying(question: Question, pair: tuple[int, int]) -> Task:
         says = f"copy token {j:,} to an earlier place, {k:,}"
     else:
         says = f"copy token {j:,} to token {k:,}"
-    return Task(f"{says}, one of K equally likely symbols", "1/K", "log K")
+    return Task(f"{says}, one of K symbols that the others do not tell", "1/K", "log K")
 
 
 def _naming(question: Question) -> list[Task]:
@@ -77,7 +78,7 @@ def _naming(question: Question) -> list[Task]:
         return []
     says = f"say at which of {most:,} places a token is, where all tokens are equal"
     if question.is_causal:
-        says = f"count equal tokens, up to {most:,} of them"
+        says = f"count equal tokens, {most:,} numbers being equally likely"
     return [Task(says, 1 / most, log(most))]
 
 

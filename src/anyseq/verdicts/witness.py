@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import torch
 
-from anyseq.base import at_least_one
+from anyseq.base import at_least_one, rounded_down
 from anyseq.errors import InvalidArgument
 from anyseq.models import features_of
 
@@ -92,7 +92,8 @@ class Witness:
 
     def __str__(self) -> str:
         unit = "sup norm" if self.norm == "sup" else "L2², summed over tokens"
-        return f"{self.name}: {self.function}: error at least {self.bound:.4g} ({unit}). {self.why}"
+        least = f"error at least {rounded_down(self.bound)} ({unit})"
+        return f"{self.name}: {self.function}: {least}. {self.why}"
 
 
 def _kind_of(model: Model) -> tuple[torch.device, torch.dtype]:

@@ -125,7 +125,7 @@ def interchanged(
     return Witness(
         name="W2",
         function=f"f_{place} = x_{v}, 0 elsewhere",
-        why=f"Output {place} stays the same when tokens change places: {v} takes that of {u}.",
+        why=f"Output {place:,} stays the same when tokens change places, {u:,} and {v:,} first.",
         norm=norm,
         bound=0.5 if norm == "sup" else 1 / 24,
         sequences=sequences,

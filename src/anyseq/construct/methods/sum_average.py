@@ -32,7 +32,7 @@ def averaging_layer(design: Design, norm: str) -> int:
         raise CannotApproximate("it needs a head that averages over all tokens")
     if kind_of_function(design, norm) != "equivariant":
         raise CannotApproximate(
-            "it serves designs that are for f that commute with permutations, such as dense "
+            "it is for functions that commute with permutations: for designs such as dense "
             "attention with position=NoPosition()"
         )
     proof = check(design, norm=SUP, target="equivariant").certificate
