@@ -23,7 +23,8 @@ HEADLINES: dict[str, tuple[aq.Design, dict[str, str], str]] = {
     "yes for one output": (
         aq.Design(8, readout="last"),
         {},
-        "Yes at some width and depth, for every function, read at the last token.",
+        "Yes at some width and depth, for every function of exactly 8 tokens, read at the last "
+        "token.",
     ),
     "equal tokens, causal": (
         aq.Design(131_072, aq.Causal(), aq.Rotary(), depth=32),
@@ -55,7 +56,7 @@ HEADLINES: dict[str, tuple[aq.Design, dict[str, str], str]] = {
     "causal": (
         aq.Design(8, aq.Causal()),
         {},
-        "No: no token reaches an earlier one, so that it has causal functions only.",
+        "No: no token depends on a later one, so that it computes causal functions only.",
     ),
     "symmetric": (
         aq.Design(8, position=aq.ALiBi()),

@@ -363,10 +363,8 @@ def test_bad_input_is_one_line() -> None:
 
 def test_a_verdict_on_a_part_says_so() -> None:
     verdict = aq.check(T5Config())
-    assert (
-        "The encoder and the decoder of T5 (T5Config), 6 layers, 16 tokens"
-        in str(verdict).splitlines()
-    )
+    both = "The encoder and the decoder of T5 (T5Config), 6 layers, BOS, 15 tokens"
+    assert both in str(verdict).splitlines()
     model = T5ForConditionalGeneration(
         T5Config(d_model=16, d_kv=4, d_ff=16, num_layers=1, num_heads=2, vocab_size=20)
     )

@@ -15,30 +15,36 @@ SAYS: dict[str, tuple[aq.Design, str, list[tuple[str, float | str, float | str]]
     "far back": (
         aq.Design(12, WINDOW, aq.Absolute(), depth=3),
         "causal",
-        [("copy a token from more than 6 places back, one of K equally likely symbols",
+        [("copy a token from more than 6 places back, one of K equally likely symbols, "
+          "independent of the others",
           "1/K", "log K")],
     ),
     "blocks": (
         aq.Design(8, aq.Causal() & aq.Blocks(4)),
         "causal",
-        [("copy a token across the border of two blocks of 4, one of K equally likely symbols",
+        [("copy a token across the border of two blocks of 4, one of K equally likely symbols, "
+          "independent of the others",
           "1/K", "log K")],
     ),
     "blocks in turn": (aq.Design(8, (aq.Blocks(4), aq.Full())), "all", []),
     "a later token": (
         aq.Design(4, aq.Causal()),
         "all",
-        [("copy token 3 to an earlier place, 0, one of K equally likely symbols", "1/K", "log K")],
+        [("copy token 3 to an earlier place, 0, one of K equally likely symbols, "
+          "independent of the others", "1/K", "log K")],
     ),
     "counting": (
         aq.Design(8, aq.Causal(), aq.Rotary()),
         "causal",
-        [("count equal tokens, up to 8 of them", 1 / 8, log(8))],
+        [("count equal tokens, up to 8 of them, all counts being equally likely", 1 / 8, log(8))],
     ),
     "naming": (
         aq.Design(9, position=aq.ALiBi()),
         "all",
-        [("say at which of 9 places a token is, where all tokens are equal", 1 / 9, log(9))],
+        [
+            ("say at which of 9 places, all equally likely, a token is, where all are equal",
+             1 / 9, log(9))
+        ],
     ),
     "a yes": (aq.Design(8), "all", []),
     "equivariant": (aq.Design(8, aq.Blocks(4), aq.NoPosition()), "equivariant", []),
@@ -57,7 +63,7 @@ def test_what_is_said(name: str) -> None:
 
 def test_numbers_are_shares() -> None:
     (task,) = aq.check(aq.Design(8, aq.Causal(), aq.Rotary()), target="causal").tasks
-    assert str(task).endswith(": accuracy at most 1/8, loss at least 2.08 nats")
+    assert str(task).endswith(": accuracy at most 1/8, loss at least 2.079 nats")
 
 
 def test_networks_have_nothing_to_copy_from() -> None:

@@ -42,5 +42,5 @@ def rounded_down(number: float) -> str:
     if number >= 1000:
         whole = math.floor(number * 10) / 10
         return f"{whole:,.1f}".removesuffix(".0")
-    digits = 3 - math.floor(math.log10(number)) if number > 0 else 0
+    digits = 3 - math.floor(math.log10(number)) if number > 0 else 1
     return f"{math.floor(number * 10**digits) / 10**digits:.{digits}f}".rstrip("0").rstrip(".")

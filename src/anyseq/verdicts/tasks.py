@@ -65,7 +65,8 @@ def _copying(question: Question, pair: tuple[int, int]) -> Task:
         says = f"copy token {j:,} to an earlier place, {k:,}"
     else:
         says = f"copy token {j:,} to token {k:,}"
-    return Task(f"{says}, one of K symbols that the others do not tell", "1/K", "log K")
+    says += ", one of K equally likely symbols, independent of the others"
+    return Task(says, "1/K", "log K")
 
 
 def _naming(question: Question) -> list[Task]:
@@ -76,9 +77,9 @@ def _naming(question: Question) -> list[Task]:
     most = int(counts.max())
     if most == 1:
         return []
-    says = f"say at which of {most:,} places a token is, where all tokens are equal"
+    says = f"say at which of {most:,} places, all equally likely, a token is, where all are equal"
     if question.is_causal:
-        says = f"count equal tokens, {most:,} numbers being equally likely"
+        says = f"count equal tokens, up to {most:,} of them, all counts being equally likely"
     return [Task(says, 1 / most, log(most))]
 
 
