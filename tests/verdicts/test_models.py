@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from torch import nn
 from transformers import (
     BertConfig,
     BertModel,
+    Gemma3nTextConfig,
     LlamaConfig,
     LlamaModel,
     T5Config,
@@ -20,6 +22,7 @@ from transformers import (
 import anyseq as aq
 from anyseq.errors import InvalidArgument, UnsupportedModel
 from anyseq.models import as_function, read
+from anyseq.verdicts.models import _as_contained
 from hf.zoo import ZOO, build
 
 pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit.script:DeprecationWarning")
@@ -379,3 +382,28 @@ def test_a_model_saved_with_another_attention_is_not_read_as_what_its_config_say
     aq.hf.use(model, aq.Window(1)).save_pretrained(tmp_path)
     with pytest.raises(UnsupportedModel, match=r"saved after anyseq\.hf\.use"):
         aq.check(str(tmp_path / "config.json"))
+
+
+def test_layers_that_borrow_keys_are_idle_in_a_proof() -> None:
+    """Gemma 3n: its last layers attend to keys of earlier ones. A yes needs the others alone."""
+    small = {"num_hidden_layers": 6, "num_kv_shared_layers": 2, "sliding_window": 8}
+    kinds = ["sliding_attention", "sliding_attention", "full_attention"] * 2
+    config = Gemma3nTextConfig(**small, layer_types=kinds)
+    reading = read(config, 12)
+    assert reading.contained is not None
+    assert reading.design is not None
+    own = [layer.sees for layer in reading.contained.layer_cycle]
+    assert [pattern == aq.Blocks(1) for pattern in own] == [False] * 4 + [True] * 2
+    verdict = aq.check(config, tokens=12)
+    assert verdict.universal is False
+    assert verdict.fixes == ()
+    assert verdict.headline == "No: it cannot tell how many equal tokens it has seen."
+    known = _as_contained(
+        aq.check(reading.design, target="causal"), reading.contained, seconds=10.0
+    )
+    assert known.universal is None
+    with_bos = [replace(one, bos=True) for one in (reading.design, reading.contained)]
+    proved = _as_contained(aq.check(with_bos[0], target="causal"), with_bos[1], seconds=10.0)
+    assert proved.universal is True
+    assert proved.certificate is not None
+    assert proved.certificate.design == with_bos[1]

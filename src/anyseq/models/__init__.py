@@ -1,6 +1,6 @@
 """Models of others, read as Designs: what they declare, and what is seen when they are run."""
 
-from anyseq.models.as_design import READS_THE_ENCODER
+from anyseq.models.as_design import BORROWS, READS_THE_ENCODER
 from anyseq.models.context import LONGEST
 from anyseq.models.convert import convert
 from anyseq.models.facts import NO_BOS
@@ -12,6 +12,7 @@ from anyseq.models.reading import Fact, Reading
 from anyseq.models.running import as_function, is_hugging_face
 
 __all__ = [
+    "BORROWS",
     "LONGEST",
     "NO_BOS",
     "READS_THE_ENCODER",

@@ -13,6 +13,7 @@ from anyseq.models.facts import Declared, facts_of
 from anyseq.models.look import SeenLayer, SeenStack
 from anyseq.models.reading import Fact
 from anyseq.models.scores import Told
+from anyseq.patterns import Blocks
 from anyseq.positions import (
     Absolute,
     ALiBi,
@@ -33,6 +34,7 @@ class Described:
     facts: tuple[Fact, ...]
     unknown: tuple[str, ...]
     unproved: tuple[str, ...] = ()
+    contained: Design | None = None
 
 
 def as_design(stack: SeenStack, declared: Declared, tokens: int) -> Described:
@@ -65,9 +67,21 @@ def as_design(stack: SeenStack, declared: Declared, tokens: int) -> Described:
         domain="ids" if declared.ids else "cube",
         depth=len(layers),
     )
-    return Described(design, facts, tuple(_left_out(stack)), tuple(_unproved(stack)))
+    borrows = [seen.borrows for seen in stack.layers]
+    contained = None
+    if any(borrows):
+        kept = [_idle(layer) if own else layer for layer, own in zip(layers, borrows, strict=True)]
+        contained = design.with_layers(kept)
+    unproved = tuple(_unproved(stack))
+    return Described(design, facts, tuple(_left_out(stack)), unproved, contained)
 
 
+def _idle(layer: Layer) -> Layer:
+    """The layer with attention that brings a token nothing but itself."""
+    return Layer(Blocks(1), feedforward=layer.feedforward)
+
+
+BORROWS = "layers attend to keys and values of earlier layers"
 READS_THE_ENCODER = "layers also attend to what the encoder read"
 
 _DECAYS = ("Mamba", "Recurrent")
@@ -82,7 +96,7 @@ def _left_out(stack: SeenStack) -> Iterator[str]:
         yield f"{stack.crossing} {READS_THE_ENCODER}"
     borrowed = sum(seen.borrows for seen in stack.layers)
     if borrowed:
-        yield f"{borrowed} layers attend to keys and values of earlier layers"
+        yield f"{borrowed} {BORROWS}"
     beside = sum(seen.beside for seen in stack.layers)
     if beside:
         yield f"{beside} layers run beside the one before, on the same input, not after it"

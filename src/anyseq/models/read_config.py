@@ -120,6 +120,7 @@ class _Seen:
             design=design,
             facts=tuple(facts),
             unknown=tuple(unknown),
+            contained=first.contained,
             unproved=tuple(why for one in found.values() for why in one.unproved),
             parts=several(_designs(found)),
         )

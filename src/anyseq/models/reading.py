@@ -44,6 +44,8 @@ class Reading:
         a function of one of this design. None if some layer is none that a Design can have.
     facts: what is known, and how. unknown: what no Design describes, by name.
     unproved: what of the design only bounds the model from above, so that nothing is proved of it.
+    contained: a design all of whose networks are networks of the model, where that is another one:
+        layers that attend to keys of earlier layers are idle there.
     parts: the designs of the parts, where there are several ("encoder", "decoder"): those that can
         be described.
     """
@@ -54,6 +56,7 @@ class Reading:
     facts: tuple[Fact, ...]
     unknown: tuple[str, ...] = ()
     unproved: tuple[str, ...] = ()
+    contained: Design | None = None
     parts: Mapping[str, Design] = field(default_factory=lambda: MappingProxyType({}))
 
     @property

@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from anyseq.design import Design
 from anyseq.nn import Transformer
 from anyseq.verdicts import seen
 from anyseq.verdicts.check import check_bos, check_design
@@ -54,6 +55,8 @@ def _answer(subject: Subject, seconds: float, norm: str, target: str) -> Verdict
     verdict = Verdict(subject.name, None, norm, target, "", found)
     if subject.design is not None:
         ruled = check_design(subject.design, norm, target, subject.facts, seconds)
+        if ruled.universal and subject.contained is not None:
+            ruled = _as_contained(ruled, subject.contained, seconds)
         if subject.encoder is not None:
             ruled = with_encoder(ruled, subject.encoder)
         verdict = replace(ruled, subject=subject.name, findings=(*found, *ruled.findings))
@@ -67,6 +70,8 @@ def _answer(subject: Subject, seconds: float, norm: str, target: str) -> Verdict
     )
     if subject.is_causal and target != "causal":  # what mends that is no repair of a causal model
         verdict = replace(verdict, _fixes=no_fixes)
+    if subject.unsure or subject.assumes or subject.contained is not None:
+        verdict = replace(verdict, _fixes=no_fixes)  # a repaired design would not be proved either
     if verdict.universal is False and subject.own:
         reason = f"as seen it cannot, which is not proved for other weights: {verdict.reason}"
         shown = _with_replay(subject, verdict)
@@ -105,6 +110,18 @@ def _answer(subject: Subject, seconds: float, norm: str, target: str) -> Verdict
         certificate=None,
         at_some_width=only_width,
         _fixes=no_fixes,
+    )
+
+
+def _as_contained(verdict: Verdict, contained: Design, seconds: float) -> Verdict:
+    """A True of a design that only bounds the model, if a design that the model contains has it."""
+    inner = check_design(contained, verdict.norm, verdict.target, seconds=seconds)
+    if inner.universal:
+        return replace(verdict, certificate=inner.certificate, findings=inner.findings)
+    why = f"without the layers that attend to keys of earlier layers: {inner.reason}"
+    gap = Finding("contained", None, why, "no theorem")
+    return replace(
+        verdict, universal=None, reason=why, certificate=None, findings=(*verdict.findings, gap)
     )
 
 

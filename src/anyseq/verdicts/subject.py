@@ -11,6 +11,7 @@ import torch
 from anyseq.design import USUAL_TOKENS, Design
 from anyseq.errors import InvalidArgument, UnsupportedModel
 from anyseq.models import (
+    BORROWS,
     NO_BOS,
     READS_THE_ENCODER,
     Function,
@@ -41,6 +42,7 @@ class Subject:
         somebody's own, not one of transformers' or of ours.
     fixed: whether it has weights. width: then how many features a token has, if it says so.
     open_bos: whether a BOS token may come first, and nobody says.
+    contained: a design that the model has whatever of it is unsure; what it can do the model can.
     encoder: what the design, then that of a decoder, also attends to.
     function, probe: the model, and what was seen of it from outside.
     """
@@ -55,6 +57,7 @@ class Subject:
     fixed: bool = False
     width: int | None = None
     open_bos: bool = False
+    contained: Design | None = None
     encoder: Design | None = None
     function: Function | None = None
     probe: Probe | None = None
@@ -115,14 +118,19 @@ def _of_reading(name: str, reading: Reading, bos: bool) -> Subject:
                               "more tokens")  # fmt: skip
     if design is not None and bos:
         design = replace(design, tokens=tokens, bos=True)
+    contained, unknown = reading.contained, reading.unknown
+    if contained is not None:
+        contained = replace(contained, tokens=tokens, bos=bos)
+        unknown = tuple(one for one in unknown if not one.endswith(BORROWS))
     return Subject(
         name + ", BOS" * bos,
         tokens,
         design,
-        (*reading.unknown, *reading.unproved),
+        (*unknown, *reading.unproved),
         tuple(Finding(fact.source, True, fact.says, AS_READ) for fact in reading.facts
               if not (bos and fact.says.endswith(NO_BOS))),
         reading.assumed,
+        contained=contained,
     )  # fmt: skip
 
 
