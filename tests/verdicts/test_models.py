@@ -386,9 +386,12 @@ def test_a_model_saved_with_another_attention_is_not_read_as_what_its_config_say
 
 def test_layers_that_borrow_keys_are_idle_in_a_proof() -> None:
     """Gemma 3n: its last layers attend to keys of earlier ones. A yes needs the others alone."""
-    small = {"num_hidden_layers": 6, "num_kv_shared_layers": 2, "sliding_window": 8}
-    kinds = ["sliding_attention", "sliding_attention", "full_attention"] * 2
-    config = Gemma3nTextConfig(**small, layer_types=kinds)
+    config = Gemma3nTextConfig(
+        num_hidden_layers=6,
+        num_kv_shared_layers=2,
+        sliding_window=8,
+        layer_types=["sliding_attention", "sliding_attention", "full_attention"] * 2,
+    )
     reading = read(config, 12)
     assert reading.contained is not None
     assert reading.design is not None
