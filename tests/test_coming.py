@@ -1,11 +1,11 @@
 """docs/coming.md: each block runs as it stands, and every row of its table has one."""
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from snippets import output_of
 
 PAGE = (Path(__file__).parent.parent / "docs" / "coming.md").read_text()
 SECTIONS = re.split(r"\n## ", PAGE)
@@ -18,14 +18,7 @@ BLOCKS = [
 
 @pytest.mark.parametrize("code", BLOCKS)
 def test_blocks_run_as_they_stand(code: str, tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", code],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    output_of(code, tmp_path)
 
 
 def test_every_row_has_its_block() -> None:

@@ -2,13 +2,12 @@
 
 import re
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from anyseq.cli import main
+from snippets import output_of
 
 PAGE = (Path(__file__).parent.parent / "docs" / "compare.md").read_text()
 
@@ -23,13 +22,5 @@ def test_the_output_is_what_comes_out(capsys: pytest.CaptureFixture[str]) -> Non
 
 @pytest.mark.parametrize("code", re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL))
 def test_blocks_run_as_they_stand(code: str, tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", code],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert "Mistral" in done.stdout
+    assert "Mistral" in output_of(code, tmp_path)
     assert (tmp_path / "compare.png").stat().st_size > 10_000

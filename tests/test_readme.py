@@ -2,14 +2,13 @@
 
 import re
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 import anyseq as aq
 from anyseq.cli import main
+from snippets import output_of
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
@@ -21,15 +20,7 @@ def blocks(language: str) -> list[str]:
 
 @pytest.mark.parametrize("code", blocks("python"))
 def test_examples_run_as_they_stand(code: str, tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", code],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout
+    assert output_of(code, tmp_path)
 
 
 def test_there_is_an_example_per_user() -> None:

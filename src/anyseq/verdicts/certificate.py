@@ -11,7 +11,7 @@ from anyseq.base import layers_text
 from anyseq.design import Average, Design, LinearAttention
 from anyseq.patterns import Blocks
 from anyseq.verdicts import verify
-from anyseq.verdicts.verify_places import looks_different, tells_keys, told_apart
+from anyseq.verdicts.verify_places import looks_back, looks_different, names_keys, told_apart
 
 KINDS = ("gather", "rigid", "readout", "mean", "fixed width")
 
@@ -34,7 +34,7 @@ class Encoder:
             return False
         number = self.full_layer or 0
         everything = verify.sees_all(design.cycle[number], design.tokens, design.bos)
-        return everything and tells_keys(design, number, by_windows=False)
+        return everything and names_keys(design, number)
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,7 +109,9 @@ class Certificate:
         if readout == "all":
             return False
         place = design.tokens - 1 if readout == "last" else int(readout)
-        if not all(tells_keys(design, one, by_windows=design.depth is None) for one in self.useful):
+        named = all(names_keys(design, one) for one in self.useful)
+        past = design.depth is None and all(looks_back(design, one) for one in self.useful)
+        if not (named or past):
             return False
         cycle = [
             layer.sees if one in self.useful else Blocks(1)

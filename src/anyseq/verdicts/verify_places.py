@@ -10,9 +10,17 @@ import numpy as np
 import torch
 
 from anyseq.base import generator
-from anyseq.design import Bilinear, Convolution, Design, Layer, LinearAttention, Recurrence
+from anyseq.design import (
+    Average,
+    Bilinear,
+    Convolution,
+    Design,
+    Layer,
+    LinearAttention,
+    Recurrence,
+)
 from anyseq.positions import URPE, Absolute, ALiBi, GridBias, Rotary, Shaw, Sinusoidal
-from anyseq.probability import Entmax15, Softmax, Sparsemax
+from anyseq.probability import Entmax15, Softmax, Sparsemax, TopK
 
 _GAP = 1e-8  # between numbers of size 1
 _HEADS = (8, 64, 512)
@@ -105,28 +113,45 @@ def _random_sums(
     return seen
 
 
-def tells_keys(design: Design, number: int, by_windows: bool) -> bool:
-    """Whether a layer shows a token which key holds what: no two keys of a row have the same label;
-    or, by_windows, it is a window of the past whose keys it can weigh alike."""
-    layer, size = design.layer_cycle[number], design.size
+def names_keys(design: Design, number: int) -> bool:
+    """Whether a layer shows a token which key holds what: keys are told their positions, or the map
+    is continuous, and no two keys of a row have the same label. (ALiBi's slopes are given, so that
+    another map than softmax may leave keys without weight.)"""
+    layer = design.layer_cycle[number]
     if isinstance(design.input_position, Absolute | Sinusoidal):
         return True
-    masks = [head.mask(size) for head in layer.sees.heads()]
-    repeated = False
-    for mask in masks:
+    sloped = isinstance(_base(layer), ALiBi)
+    if layer.attends and not _is_continuous(layer, design.size, any_map=not sloped):
+        return False
+    for mask in (head.mask(design.size) for head in layer.sees.heads()):
         label = _seen_labels(torch.ones_like(mask), layer)
         rows = zip(label, mask, strict=True)
-        repeated |= any(len(row[some].unique()) < int(some.sum()) for row, some in rows)
-    if not repeated:
-        return True
-    index = torch.arange(size)
-    window = (index[:, None] >= index) & (index[:, None] - index <= int(masks[0][-1].sum()) - 1)
-    return (
-        by_windows
-        and len(masks) == 1
-        and bool(masks[0].equal(window))
-        and int(window[-1].sum()) > 1
-    )
+        if any(len(row[some].unique()) < int(some.sum()) for row, some in rows):
+            return False
+    return True
+
+
+def looks_back(design: Design, number: int) -> bool:
+    """Whether a layer is a window of the past, of the token itself and one more at least, whose
+    keys a continuous map can weigh alike; with ALiBi in the limit, by softmax."""
+    layer, index = design.layer_cycle[number], torch.arange(design.size)
+    sloped = isinstance(_base(layer), ALiBi)
+    if layer.attends and not _is_continuous(layer, design.size, any_map=not sloped):
+        return False
+    if not (layer.attends or isinstance(layer.mixer, Average | LinearAttention)):
+        return False
+    masks = [head.mask(design.size) for head in layer.sees.heads()]
+    reach = int(masks[0][-1].sum()) - 1
+    window = (index[:, None] >= index) & (index[:, None] - index <= reach)
+    return len(masks) == 1 and reach > 0 and bool(masks[0].equal(window))
+
+
+def _is_continuous(layer: Layer, size: int, any_map: bool) -> bool:
+    """Whether weights change little with scores; any_map: sparsemax and entmax15 will do."""
+    probability = layer.probability
+    whole = isinstance(probability, TopK) and probability.k >= size + layer.sinks
+    sparse = any_map and isinstance(probability, Sparsemax | Entmax15)
+    return isinstance(probability, Softmax) or whole or sparse
 
 
 def looks_different(design: Design, layers: int | None = None) -> bool:
