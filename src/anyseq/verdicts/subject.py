@@ -107,7 +107,8 @@ def _whole(reading: Reading) -> Reading:
         return reading
     unknown = tuple(one for one in reading.unknown if not one.endswith(READS_THE_ENCODER))
     both = reading.subject.replace("the encoder of", "the encoder and the decoder of")
-    return replace(reading, subject=both, design=decoder, unknown=unknown)
+    # what is contained is known of the encoder alone
+    return replace(reading, subject=both, design=decoder, unknown=unknown, contained=None)
 
 
 def _of_reading(name: str, reading: Reading, bos: bool) -> Subject:
