@@ -31,7 +31,7 @@ if TYPE_CHECKING:
         LinearAttention,
         Recurrence,
     )
-    from anyseq.models import Fact, Reading, convert, read
+    from anyseq.models import Audit, Fact, Fault, Reading, audit, convert, read
     from anyseq.ops import (
         AttentionPlan,
         attention,
@@ -96,6 +96,7 @@ __all__ = [
     "Absolute",
     "Approximation",
     "AttentionPlan",
+    "Audit",
     "Average",
     "BigBird",
     "Bilinear",
@@ -110,6 +111,7 @@ __all__ = [
     "Entmax15",
     "ErrorReport",
     "Fact",
+    "Fault",
     "Finding",
     "Fix",
     "Fixed",
@@ -154,6 +156,7 @@ __all__ = [
     "approximate",
     "attention",
     "attention_plan",
+    "audit",
     "check",
     "compare",
     "convert",
@@ -183,7 +186,7 @@ _PLACES = {
         "anyseq.construct": "Approximation ErrorReport FUNCTIONS Local Plan Term approximate load "
         "plan",
         "anyseq.design": "Average Bilinear Convolution Design Layer LinearAttention Recurrence",
-        "anyseq.models": "Fact Reading convert read",
+        "anyseq.models": "Audit Fact Fault Reading audit convert read",
         "anyseq.ops": "AttentionPlan attention attention_plan scaled_dot_product_attention",
         "anyseq.patterns": "BigBird Blocks Causal Dilated Documents Fixed FromMask Full Global "
         "LogSparse Longformer Neighbourhood Pattern PerHead Random ShiftedWindows Star Strided "

@@ -21,7 +21,7 @@ from anyseq.base.files import check_new, json_sha256, read_folder, write_folder,
 from anyseq.base.memory import extra_bytes, has_high_water_mark
 from anyseq.base.progress import Progress, silent
 from anyseq.base.random import generator, seed_of, uniform
-from anyseq.base.text import layers_text, outside_brackets, rounded_down, table
+from anyseq.base.text import layers_named, layers_text, outside_brackets, rounded_down, table
 from anyseq.base.threads import one_thread, share_out
 from anyseq.base.timing import medians, seconds
 
@@ -40,6 +40,7 @@ __all__ = [
     "generator",
     "has_high_water_mark",
     "json_sha256",
+    "layers_named",
     "layers_text",
     "medians",
     "non_negative",

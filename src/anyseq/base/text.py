@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import groupby
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -21,6 +22,16 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 def layers_text(count: int, kind: str = "") -> str:
     """So many layers, in words; kind: a word before them, such as "more "."""
     return f"{count:,} {kind}layer" + "s" * (count != 1)
+
+
+def layers_named(layers: Sequence[int]) -> str:
+    """ "layer 3", or "layers 1-4, 6"; of very many runs the first few."""
+    runs = []
+    for _, group in groupby(enumerate(layers), lambda pair: pair[1] - pair[0]):
+        run = [layer for _, layer in group]
+        runs.append(f"{run[0]}" if len(run) == 1 else f"{run[0]}-{run[-1]}")
+    shown = ", ".join(runs[:6]) + ", ..." * (len(runs) > 6)
+    return f"layer{'s' * (len(layers) > 1)} {shown}"
 
 
 def outside_brackets(text: str, mark: str) -> list[str]:

@@ -4,6 +4,7 @@ from anyseq.models.as_design import BORROWS, READS_THE_ENCODER
 from anyseq.models.context import LONGEST
 from anyseq.models.convert import convert
 from anyseq.models.facts import NO_BOS
+from anyseq.models.faults import Audit, Check, Fault, audit
 from anyseq.models.fitting import features_of
 from anyseq.models.function import Function, after_bos
 from anyseq.models.probes import Probe, probe
@@ -16,12 +17,16 @@ __all__ = [
     "LONGEST",
     "NO_BOS",
     "READS_THE_ENCODER",
+    "Audit",
+    "Check",
     "Fact",
+    "Fault",
     "Function",
     "Probe",
     "Reading",
     "after_bos",
     "as_function",
+    "audit",
     "convert",
     "features_of",
     "is_hugging_face",

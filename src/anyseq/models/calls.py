@@ -135,7 +135,9 @@ def _fused_scores(
     attn_mask: torch.Tensor | None = None,
     scale: float | None = None,
 ) -> torch.Tensor:
-    """The scores of scaled_dot_product_attention in one operation, by its formula."""
+    """The scores of scaled_dot_product_attention in one operation, by its formula; heads of queries
+    may share such of keys."""
+    key = key.repeat_interleave(query.shape[1] // key.shape[1], 1)
     scores = query @ key.mT * (query.shape[-1] ** -0.5 if scale is None else scale)
     if is_causal:
         hidden = scores.new_ones(scores.shape[-2:], dtype=torch.bool).triu(1)

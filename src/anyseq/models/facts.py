@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from typing import TypeVar
 
+from anyseq.base import layers_named
 from anyseq.design import Layer, Mixer
 from anyseq.models.look import SeenLayer, SeenStack
 from anyseq.models.reading import Fact, Source
@@ -177,11 +177,4 @@ def _grouped(kinds: Sequence[T]) -> list[tuple[T, tuple[int, ...]]]:
 
 def _which(layers: tuple[int, ...], count: int) -> str:
     """ "layers 1-3, 5: ", or nothing if these are all."""
-    if len(layers) == count:
-        return ""
-    runs = []
-    for _, group in groupby(enumerate(layers), lambda pair: pair[1] - pair[0]):
-        run = [layer for _, layer in group]
-        runs.append(f"{run[0]}" if len(run) == 1 else f"{run[0]}-{run[-1]}")
-    shown = ", ".join(runs[:6]) + ", ..." * (len(runs) > 6)
-    return f"layer{'s' * (len(layers) > 1)} {shown}: "
+    return "" if len(layers) == count else f"{layers_named(layers)}: "

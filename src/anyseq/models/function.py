@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import torch
@@ -62,25 +62,30 @@ class Function:
     def has_weights(self) -> bool:
         return any(one.is_floating_point() for one in self.module.parameters())
 
-    @contextmanager
-    def random_weights(self, seed: int) -> Iterator[None]:
-        """Every floating-point parameter is normal, of a size that keeps activations near 1:
-        biases and the scales of norms too, since what starts at 0 or 1 would look like structure.
-        Buffers stay as they are. Afterwards the weights are the model's own again."""
-        rng = generator(seed)
-        parameters = [one for one in self.module.parameters() if one.is_floating_point()]
-        own = [parameter.detach().clone() for parameter in parameters]
-        try:
-            with torch.no_grad():
-                for parameter in parameters:
-                    fan = min(parameter.shape[-2:]) if parameter.ndim > 1 else 1
-                    noise = torch.randn(parameter.shape, generator=rng, dtype=torch.float64)
-                    parameter.copy_(noise / max(fan, 1) ** 0.5)
-            yield
-        finally:
-            with torch.no_grad():
-                for parameter, value in zip(parameters, own, strict=True):
-                    parameter.copy_(value)
+    def random_weights(self, seed: int) -> AbstractContextManager[None]:
+        """The same with random weights: see below."""
+        return random_weights(self.module, seed)
+
+
+@contextmanager
+def random_weights(module: torch.nn.Module, seed: int, gain: float = 1.0) -> Iterator[None]:
+    """Every floating-point parameter is normal, of a size that keeps activations near 1, times
+    `gain`: biases and the scales of norms too, since what starts at 0 or 1 would look like
+    structure. Buffers stay as they are. Afterwards the weights are the model's own again."""
+    rng = generator(seed)
+    parameters = [one for one in module.parameters() if one.is_floating_point()]
+    own = [parameter.detach().clone() for parameter in parameters]
+    try:
+        with torch.no_grad():
+            for parameter in parameters:
+                fan = min(parameter.shape[-2:]) if parameter.ndim > 1 else 1
+                noise = torch.randn(parameter.shape, generator=rng, dtype=torch.float64)
+                parameter.copy_(gain * noise / max(fan, 1) ** 0.5)
+        yield
+    finally:
+        with torch.no_grad():
+            for parameter, value in zip(parameters, own, strict=True):
+                parameter.copy_(value)
 
 
 def after_bos(function: Function) -> Function:

@@ -41,7 +41,7 @@ def read_config(given: Any, tokens: int | None = None, kind: str | None = None) 
     config = as_config(given)
     text = text_part(config)
     check_layers(text)
-    with _quiet():
+    with quiet():
         copy, stacks = copied(text)
     if not stacks:
         raise UnsupportedModel(
@@ -167,14 +167,14 @@ def _described(stack: SeenStack, config: PreTrainedConfig, copy: Small, tokens: 
         turns=turns(copy.model) or declared.rotary_base(config, 0) is not None,
         says_where_not=declared.layers_without_rotary(config),
         buckets=declared.buckets(config),
-        causal=_causal(config, stack),
+        causal=causal_by_config(config, stack),
         head=_has_head(config),
         ids=copy.model.main_input_name == "input_ids",
     )
     return as_design(stack, known, tokens)
 
 
-def _causal(config: PreTrainedConfig, stack: SeenStack) -> bool | None:
+def causal_by_config(config: PreTrainedConfig, stack: SeenStack) -> bool | None:
     """Whether the model's kind says that it is causal."""
     if stack.part:
         return stack.part == "decoder"
@@ -214,7 +214,7 @@ def _subject(
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """transformers says nothing of small copies: their ids and lengths are not the user's, nor are
     the warnings of its code."""
     before = logging.get_verbosity()

@@ -82,21 +82,24 @@ def small(
     *,
     wider: int = 0,
     gain: float = 1.0,
+    kind: type[PreTrainedModel] | None = None,
 ) -> Small:
     """The small copy of the model that a config describes.
 
     wider: an even number for another one, with other weights, and windows that are wider by so
-        much. gain: a factor of all weights.
+        much. gain: a factor of all weights. kind: the class of the model; unless given,
+        transformers' own without a head.
     """
+    kind = kind or model_class(config)
     name = type(config).__name__
     widths: dict[str, tuple[int, int]] = {}
     try:
         own = type(config).from_dict(scaled(config.to_dict(), widths, wider))
         own._attn_implementation = "eager"
-        _check_size(config, own)
+        _check_size(kind, own)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
-            model = model_class(config)(own)
+            model = kind(own)
     except UnsupportedModel:
         raise
     except InvalidArgument as problem:
@@ -112,16 +115,25 @@ def small(
     return Small(_with_random_weights(model, wider, gain), widths)
 
 
-def _check_size(config: PreTrainedConfig, own: PreTrainedConfig) -> None:
+def small_copy(config: PreTrainedConfig, kind: type[PreTrainedModel]) -> PreTrainedModel:
+    """A model of a class, built from a config with the same layers, few features, short windows
+    and random weights; it attends by the function that the config names."""
+    model = small(config, torch.float32, kind=kind).model
+    if config._attn_implementation not in (None, "eager"):
+        model.set_attn_implementation(config._attn_implementation)
+    return model
+
+
+def _check_size(kind: type[PreTrainedModel], own: PreTrainedConfig) -> None:
     """The copy is small, before it is built."""
     try:
         with torch.device("meta"):
-            size = sum(one.numel() for one in model_class(config)(own).parameters())
+            size = sum(one.numel() for one in kind(own).parameters())
     except (RuntimeError, NotImplementedError):
         return  # it looks at its weights as it is built, and cannot be without
     if size > _MOST_WEIGHTS:
         raise UnsupportedModel(
-            f"{type(config).__name__}: even a small copy of it has {size:,} weights; expected up "
+            f"{type(own).__name__}: even a small copy of it has {size:,} weights; expected up "
             f"to {_MOST_WEIGHTS:,}"
         )
 

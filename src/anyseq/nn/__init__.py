@@ -22,6 +22,7 @@ from anyseq.nn.recurrence import GatedRecurrence
 from anyseq.nn.sinks import BesideSink
 from anyseq.nn.stack import Stack
 from anyseq.nn.transformer import Transformer
+from anyseq.nn.writer import make_cache
 
 __all__ = [
     "Attention",
@@ -53,5 +54,6 @@ __all__ = [
     "inside_attention",
     "keeps_its_past",
     "made_of",
+    "make_cache",
     "shortest_paths",
 ]

@@ -1,0 +1,152 @@
+"""Decoding with a cache gives what the whole sequence gives, also past the window."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, cast
+
+import torch
+
+from anyseq.errors import UnsupportedModel
+from anyseq.models.faults.fault import Fault
+from anyseq.models.faults.influence import influence
+from anyseq.models.faults.rule import Asked, NotChecked, Note
+from anyseq.models.faults.snippets import call, sequence
+from anyseq.models.faults.subject import Subject, sequence_of
+from anyseq.nn import Transformer, make_cache
+
+_MEMORIES = ("past_key_values", "cache_params")
+_PARTS = (5, 3)  # tokens of the first calls; after them one by one
+
+Make = Callable[[Subject], Any]
+
+
+def caches(asked: Asked) -> Iterator[Fault | Note]:
+    """Token by token, with every kind of cache that the model takes, against all at once."""
+    subject = asked.subject
+    if asked.claims.causal is not True:
+        raise NotChecked("only causal models are decoded with a cache")
+    if subject.part == "encoder":
+        raise NotChecked("an encoder has none")
+    x, looked = subject.draw(seed=5), False
+    whole = subject.run(x)
+    for name, make in _kinds(subject):
+        try:
+            out = _decoded(subject, x, make)
+        except _NoCache:
+            continue
+        except Exception as problem:
+            if name != "its own cache":
+                continue  # static caches are not for every model
+            raise UnsupportedModel(f"decoding failed: {problem}") from problem
+        looked = True
+        effect = subject.differ(whole, out)[0]
+        if (effect > 0).any():
+            yield _fault(subject, x, name, make, effect)
+            return
+    if not looked:
+        raise NotChecked("it takes no cache that is known here (past_key_values)")
+
+
+class _NoCache(Exception):
+    """The model hands back no cache."""
+
+
+def _kinds(subject: Subject) -> Iterator[tuple[str, Make]]:
+    if isinstance(subject.module, Transformer):
+        yield "its own cache", lambda subject: make_cache(cast(Transformer, subject.module))
+        return
+    if not subject.hugging_face:
+        return
+    yield "its own cache", lambda subject: None
+    yield "a static cache", _static
+
+
+def _static(subject: Subject) -> Any:
+    from transformers import StaticCache
+
+    config: Any = subject.module.config
+    return StaticCache(config=config, max_cache_len=subject.tokens)
+
+
+def _decoded(subject: Subject, x: torch.Tensor, make: Make) -> torch.Tensor:
+    """The outputs of x, some tokens at a time."""
+    name = _memory(subject)
+    memory, outs, start = make(subject), [], 0
+    with torch.no_grad(), torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        for count in _sizes(x.shape[1]):
+            part = x[:, start : start + count]
+            given = subject.arguments(part) | {name: memory}
+            if subject.hugging_face:
+                given["use_cache"] = True
+            answer = subject.forward(given)
+            memory = memory if name == "cache" else getattr(answer, name, None)
+            out = sequence_of(answer)
+            if memory is None or out is None:
+                raise _NoCache
+            outs.append(out.double().cpu())
+            start += count
+    return torch.cat(outs, 1)
+
+
+def _memory(subject: Subject) -> str:
+    if isinstance(subject.module, Transformer):
+        return "cache"
+    found = next((one for one in _MEMORIES if one in subject.takes), None)
+    if found is None:
+        raise _NoCache
+    return found
+
+
+def _sizes(tokens: int) -> list[int]:
+    first = [*_PARTS] if tokens > sum(_PARTS) else [1]
+    return [*first, *[1] * (tokens - sum(first))]
+
+
+def _fault(subject: Subject, x: torch.Tensor, name: str, make: Make, effect: torch.Tensor) -> Fault:
+    """The first output that differs, and the token that it notices in one run only."""
+    i = int((effect > 0).int().argmax())
+    with_cache = influence(subject, x, lambda rows: _by_row(subject, rows, make))
+    without = influence(subject, x)
+    apart = (with_cache - without)[i]
+    only_one = apart.abs() * ((with_cache[i] > 0) != (without[i] > 0))
+    j = int(only_one.argmax()) if (only_one > 0).any() else int(apart.abs().argmax())
+    notices = ""
+    if with_cache[i, j] == 0 and without[i, j] > 0:
+        notices = f": it does not notice token {j}"
+    elif with_cache[i, j] > 0 and without[i, j] == 0:
+        notices = f": it notices token {j}, which it does not without"
+    return Fault(
+        "cache", f"output {i} with {name} differs from that of the whole sequence{notices}",
+        (), "", (i, j), float(effect[i]), _snippet(subject, x, i, name),
+        "compare what the cache holds, the mask over its keys, and the positions of new tokens",
+    )  # fmt: skip
+
+
+def _by_row(subject: Subject, rows: torch.Tensor, make: Make) -> torch.Tensor:
+    if subject.batched:
+        return _decoded(subject, rows, make)
+    return torch.cat([_decoded(subject, row[None], make) for row in rows])
+
+
+def _snippet(subject: Subject, x: torch.Tensor, i: int, name: str) -> str:
+    memory = _memory(subject)
+    own = "anyseq.nn.make_cache(model)" if memory == "cache" else "None"
+    if name == "a static cache":
+        own = f"transformers.StaticCache(config=model.config, max_cache_len={subject.tokens})"
+    option = {memory: "memory"} | ({"use_cache": "True"} if subject.hugging_face else {})
+    step = call(subject, "x[:, start : start + count]", output=False, **option)
+    step = step.replace("use_cache=False, ", "").replace(", use_cache=False", "")
+    output = subject.output or ""
+    keep = "" if memory == "cache" else f"        memory = answer.{memory}\n"
+    return (
+        "import torch\n"
+        + "import transformers\n" * ("transformers" in own)
+        + "import anyseq\n" * ("anyseq" in own)
+        + f"\n{sequence(subject, x)}\nmemory, start, parts = {own}, 0, []\n"
+        f"with torch.no_grad():\n    whole = {call(subject)}\n"
+        f"    for count in {_sizes(x.shape[1])}:\n        answer = {step}\n{keep}"
+        f"        parts.append(answer{output})\n        start += count\n"
+        f"print((whole - torch.cat(parts, 1))[0, {i}].abs().max().item())  # 0 if both agree\n"
+    )

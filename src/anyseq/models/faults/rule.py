@@ -1,0 +1,49 @@
+"""What a rule of an audit is, and what it hands on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from anyseq.models.faults.claims import Claims
+from anyseq.models.faults.fault import Fault
+from anyseq.models.faults.subject import Subject
+
+
+@dataclass(frozen=True)
+class Note:
+    """Advice, which is no fault."""
+
+    says: str
+
+
+class NotChecked(Exception):
+    """Why a rule says nothing of a model."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a rule is asked about.
+
+    own: makes transformers' own model of the same config, small; None where there is none. What is
+        no fault but the way of the family is seen there.
+    """
+
+    subject: Subject
+    claims: Claims
+    own: Callable[[], Subject] | None = field(default=None, compare=False)
+
+    @cached_property
+    def healthy(self) -> Subject | None:
+        """Transformers' own model of the same config, where there is one."""
+        return None if self.own is None else self.own()
+
+
+@dataclass(frozen=True)
+class Rule:
+    """name: of the check. run: its findings. risk: what it may miss, in words."""
+
+    name: str
+    run: Callable[[Asked], Iterator[Fault | Note]]
+    risk: str

@@ -1,0 +1,131 @@
+"""The layers of a model that is run: which tokens each attends to, forward and backward."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from anyseq.base import generator
+from anyseq.models.borrowing import with_borrowing
+from anyseq.models.calls import Call, first_sequence, record
+from anyseq.models.dependence import Step, steps
+from anyseq.models.faults.subject import Subject, differences
+from anyseq.models.scores import Told, told_by_scores
+
+Array = np.ndarray[Any, Any]
+
+_ROWS = (16, 17)  # of a batch: one of them is not the number of tokens
+_ROUNDED = 1e-9  # of float64, relative to the largest number
+
+
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """A layer as it was seen. sees, felt: (tokens, tokens) [i, j] whether the gradient of output i
+    by token j is not 0, and how much output i changes with token j; felt is None if the layer could
+    not be run again. told: what it knows of positions. outputs: (tokens,) bool, those looked at."""
+
+    name: str
+    call: Call
+    attends: bool
+    sees: Array
+    felt: Array | None
+    told: Told
+    outputs: Array | None = None
+
+
+def seen_layers(subject: Subject, positions: bool = False) -> list[Seen]:
+    """The modules that move content between tokens, in order, inside the audited stack."""
+    rows = next(count for count in _ROWS if count != subject.tokens)
+    x = subject.draw().expand(rows, *[-1] * (1 if subject.features is None else 2)).clone()
+    if subject.features is not None:
+        x.requires_grad_()
+
+    def run() -> None:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            subject.forward(subject.arguments(x))
+
+    root = record(subject.module, run)
+    found = [
+        step
+        for step in with_borrowing(steps(root, rows), root)
+        if step.sees is not None and len(step.sees) == subject.tokens and _inside(subject, step)
+    ]
+    names = {module: name for name, module in subject.module.named_modules()}
+    prefix = _prefix(subject)
+    return [
+        Seen(
+            prefix + names[step.call.module],
+            step.call,
+            any(call.scores for call in step.call.walk()),
+            step.sees,
+            _felt(step, rows, _ROUNDED if subject.dtype == torch.float64 else subject.tolerance),
+            told_by_scores(step.call, rows) if positions else Told("unseen"),
+        )
+        for step in found
+        if step.sees is not None
+    ]
+
+
+def _inside(subject: Subject, step: Step) -> bool:
+    if subject.stack is subject.module:
+        return True
+    return any(call.module is subject.stack for call in (*step.within, step.call))
+
+
+def _prefix(subject: Subject) -> str:
+    """What stands before names of the module's parts in the audited model."""
+    return {"model.get_encoder()": "encoder.", "model.base_model": "base_model."}.get(
+        subject.text, ""
+    )
+
+
+def _felt(step: Step, rows: int, rounded: float) -> Array | None:
+    """How much each output of a call changes with each token that it is handed, run forward."""
+    call = step.call
+    if call.x is None or call.out is None or call.shape[0] != rows or step.borrows:
+        return None
+    tokens = call.shape[1]
+    found = np.zeros((tokens, tokens))
+    noise = torch.randn(call.shape, generator=generator(6), dtype=torch.float64).to(call.x)
+    with torch.no_grad():
+        for start in range(0, tokens, rows):
+            x = call.x.detach().clone()
+            for row, token in enumerate(range(start, min(start + rows, tokens))):
+                x[row, token] += noise[row, token] * x.std()
+            try:
+                with torch.random.fork_rng(devices=[]):
+                    torch.manual_seed(0)
+                    out = first_sequence(call.again(x))
+            except Exception:  # a call that cannot be made twice shows nothing
+                return None
+            if out is None:
+                return None
+            effect = differences(call.out.detach(), out, rounded).cpu()
+            for row, token in enumerate(range(start, min(start + rows, tokens))):
+                found[:, token] = effect[row]
+    return found
+
+
+def largest(chosen: Array, seen: Seen) -> tuple[tuple[int, int], float]:
+    """The chosen pair with the largest effect, and its size."""
+    effect = np.where(chosen, 1e-300 if seen.felt is None else seen.felt + 1e-300, 0.0)
+    i, j = (int(one) for one in np.unravel_index(effect.argmax(), effect.shape))
+    return (i, j), float(effect[i, j]) if effect[i, j] > 1e-200 else share(seen, (i, j))
+
+
+def share(seen: Seen, pair: tuple[int, int]) -> float:
+    """The gradient of output i by token j, relative to the largest by any token."""
+    call, (i, j) = seen.call, pair
+    if call.x is None or call.out is None:
+        return 0.0
+    weights = torch.randn(call.out.shape[2], generator=generator(0), dtype=torch.float64)
+    value = (call.out[0, i] * weights.to(call.out)).sum()
+    (gradient,) = torch.autograd.grad(value, call.x, retain_graph=True, allow_unused=True)
+    if gradient is None:
+        return 0.0
+    sizes = gradient[0].abs().amax(-1)
+    return float(sizes[j] / sizes.max()) if float(sizes.max()) > 0 else 0.0

@@ -1,0 +1,226 @@
+"""The subjects of an audit: the model, copied in float64 where it can be; its parts; and a small
+copy of its class where it is too large, or its windows too wide."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import Any
+
+import torch
+
+from anyseq.errors import InvalidArgument, UnsupportedModel
+from anyseq.models.faults.subject import (
+    Subject,
+    failed,
+    ordinary_ids,
+    sequence_of,
+)
+from anyseq.models.fitting import fitted
+
+TOKENS = 30
+"""Tokens that a model is run on, unless its windows or its table of positions ask for others."""
+
+_MOST_COPIED = 300_000_000  # weights
+_CLOSE = {torch.float64: 1e-4, torch.float32: 1e-4}  # softmax and angles are in float32 in many
+_CLOSE_HALF = 3e-2
+
+
+def copied(model: Any, x: dict[str, Any]) -> tuple[torch.nn.Module, str]:
+    """A copy that does the same as the model, in float64 if it runs in that; the model itself if
+    no copy does. x: arguments to compare them on. And which of these it is, in words."""
+    if any(one.is_meta for one in model.parameters()):
+        raise InvalidArgument(
+            f"{type(model).__name__} has parameters on the meta device: expected real weights"
+        )
+    own = _outputs(model.eval(), x)
+    try:
+        copy = deepcopy(model).eval()
+        faithful = _same(own, _outputs(copy, x))
+    except Exception:  # of as many kinds as there are models; the model itself is left
+        faithful = False
+    if not faithful:
+        return _learning(model), "the model itself, which gives no faithful copy"
+    if getattr(copy, "_can_set_experts_implementation", bool)():
+        copy.set_experts_implementation("eager")  # the quicker ones know no float64
+    try:
+        exact = deepcopy(copy).to("cpu", torch.float64)
+        _outputs(exact, {name: _exact(one) for name, one in x.items()})
+    except Exception:
+        return _learning(copy), f"a copy in {str(_dtype(copy)).removeprefix('torch.')}"
+    return _learning(exact), "a copy in float64"
+
+
+def _outputs(module: torch.nn.Module, given: dict[str, Any]) -> torch.Tensor | None:
+    device = next((one.device for one in module.parameters()), torch.device("cpu"))
+    there = {
+        name: one.to(device) if isinstance(one, torch.Tensor) else one
+        for name, one in given.items()
+    }
+    first = [there.pop("")] if "" in there else []
+    with torch.no_grad(), torch.random.fork_rng():
+        torch.manual_seed(0)
+        return sequence_of(module(*first, **there))
+
+
+def _same(one: torch.Tensor | None, other: torch.Tensor | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return torch.allclose(one.cpu(), other.cpu(), rtol=1e-3, atol=1e-3, equal_nan=True)
+
+
+def _exact(value: Any) -> Any:
+    whole = not isinstance(value, torch.Tensor) or not value.is_floating_point()
+    return value if whole else value.double().cpu()
+
+
+def _dtype(module: torch.nn.Module) -> torch.dtype:
+    found = [one.dtype for one in module.parameters() if one.is_floating_point()]
+    return found[0] if found else torch.get_default_dtype()
+
+
+def _learning(module: torch.nn.Module) -> torch.nn.Module:
+    """Without gradients torch fuses whole layers into single operations."""
+    for parameter in module.parameters():
+        parameter.requires_grad_(parameter.is_floating_point())
+    return module
+
+
+def weights(model: torch.nn.Module) -> int:
+    """How many there are."""
+    return sum(one.numel() for one in model.parameters())
+
+
+def too_large(model: torch.nn.Module) -> bool:
+    """Whether a model is too large to be copied in float64."""
+    return weights(model) > _MOST_COPIED
+
+
+def itself(model: Any, tokens: int) -> Subject:
+    """A transformers model as it is, not copied; its encoder, if it has one."""
+    module = model.get_encoder() if model.config.is_encoder_decoder else model
+    count = model.get_input_embeddings().weight.shape[0]
+    vocabulary = ordinary_ids(count, model.config)
+    model.eval()
+    subject = Subject(
+        type(model).__name__, module, "the model itself", tokens, module, None, vocabulary,
+        tolerance=_CLOSE.get(_dtype(model), _CLOSE_HALF), hugging_face=True,
+    )  # fmt: skip
+    return _per_token(subject)
+
+
+def hugging_face(model: Any, tokens: int | None) -> list[Subject]:
+    """A transformers model, or its encoder and its decoder."""
+    name = type(model).__name__
+    if model.main_input_name != "input_ids":
+        raise UnsupportedModel(
+            f"{name} reads {model.main_input_name}; expected a model that reads input_ids"
+        )
+    config = model.config
+    length = tokens or TOKENS
+    vocabulary = ordinary_ids(model.get_input_embeddings().weight.shape[0], config)
+    x = vocabulary[torch.arange(length) % len(vocabulary)][None]
+    given = {"input_ids": x} | ({"decoder_input_ids": x} if config.is_encoder_decoder else {})
+    try:
+        module, how = copied(model, given)
+    except InvalidArgument:
+        raise
+    except Exception as problem:
+        raise failed(name, problem) from problem
+    common: dict[str, Any] = {
+        "how": how,
+        "tokens": length,
+        "vocabulary": vocabulary,
+        "tolerance": _CLOSE.get(_dtype(module), _CLOSE_HALF),
+        "hugging_face": True,
+    }
+    if not config.is_encoder_decoder:
+        return [_per_token(Subject(name, module, stack=module, **common))]
+    encoder, decoder = module.get_encoder(), module.get_decoder()
+    return [
+        Subject(name, encoder, stack=encoder, text="model.get_encoder()",
+                output=".last_hidden_state", part="encoder", **common),
+        _per_token(Subject(name, module, stack=decoder, part="decoder", **common)),
+    ]  # fmt: skip
+
+
+def _per_token(subject: Subject) -> Subject:
+    """The model, or what is below its head if that has no output for each token."""
+    x = subject.draw()
+    try:
+        with torch.no_grad():
+            answer = subject.forward(subject.arguments(x))
+    except Exception as problem:
+        raise failed(subject.name, problem) from problem
+    out = sequence_of(answer)
+    if out is None or out.shape[:2] != x.shape[:2]:
+        subject.module = subject.module.base_model
+        subject.text += ".base_model"
+        subject.__post_init__()
+        subject.run(x)
+        with torch.no_grad():
+            answer = subject.forward(subject.arguments(x))
+    names = ("logits", "prediction_logits", "last_hidden_state")
+    subject.output = next((f".{one}" for one in names if hasattr(answer, one)), "[0]")
+    return subject
+
+
+def plain(model: torch.nn.Module, tokens: int | None) -> list[Subject]:
+    """A torch module of somebody's own."""
+    name, length = type(model).__name__, tokens or TOKENS
+    ids = torch.ones(1, length, dtype=torch.int64)
+    count = _vocabulary(model, ids)
+    if count is not None:
+        vocabulary = ordinary_ids(count)
+        x, features = vocabulary[torch.arange(length) % len(vocabulary)][None], None
+    else:
+        own = deepcopy(model).to("cpu", torch.float64).eval()
+        try:
+            function = fitted(name, own, None, length)
+        except InvalidArgument:
+            if tokens is not None:
+                raise
+            function = fitted(name, own, None, None)
+        features, length = function.features, function.tokens
+        vocabulary = torch.zeros(0, dtype=torch.int64)
+        x = torch.zeros(1, length, features, dtype=_dtype(model))
+    try:
+        module, how = copied(model, {"": x})
+        out = sequence_of(module(_exact(x).to(_dtype(module)) if features else x))
+    except InvalidArgument:
+        raise
+    except Exception as problem:
+        raise failed(name, problem) from problem
+    if out is None:
+        raise UnsupportedModel(f"{name} gives no tensor (batch, tokens, anything)")
+    with torch.no_grad():
+        answer = module(_exact(x).to(_dtype(module)) if features else x)
+    tolerance = _CLOSE.get(_dtype(module), _CLOSE_HALF)
+    names = ("logits", "prediction_logits", "last_hidden_state")
+    output = "" if isinstance(answer, torch.Tensor) else next(
+        (f".{one}" for one in names if hasattr(answer, one)), "[0]"
+    )  # fmt: skip
+    return [Subject(name, module, how, length, module, features, vocabulary,
+                    output=output, tolerance=tolerance)]  # fmt: skip
+
+
+def _vocabulary(model: torch.nn.Module, ids: torch.Tensor) -> int | None:
+    """The size of the smallest embedding that reads the ids which a module is handed; None if it
+    cannot be run on ids."""
+    met: list[int] = []
+
+    def note(part: torch.nn.Embedding, args: Any) -> None:
+        if torch.equal(args[0].cpu(), ids):
+            met.append(part.num_embeddings)
+
+    parts = [part for part in model.modules() if isinstance(part, torch.nn.Embedding)]
+    hooks = [part.register_forward_pre_hook(note) for part in parts]
+    try:
+        if not parts:
+            return None
+        _outputs(model.eval(), {"": ids})
+    except Exception:  # it takes something else
+        return None
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return min(met, default=None)
