@@ -25,7 +25,7 @@ _CLOSE = {torch.float64: 1e-4, torch.float32: 1e-4}  # softmax and angles are in
 _CLOSE_HALF = 3e-2
 
 
-def copied(model: Any, x: dict[str, Any]) -> tuple[torch.nn.Module, str]:
+def copied(model: Any, x: dict[str, Any]) -> tuple[Any, str]:
     """A copy that does the same as the model, in float64 if it runs in that; the model itself if
     no copy does. x: arguments to compare them on. And which of these it is, in words."""
     if any(one.is_meta for one in model.parameters()):
