@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from inspect import signature
 from typing import Any
 
 import torch
@@ -67,11 +68,22 @@ def attentions(model: PreTrainedModel, *layers: int) -> list[nn.Module]:
 def with_mask(attention: nn.Module, edit: Edit) -> None:
     """Let one attention use another mask than the one that it is handed, except with a cache."""
     kind: Any = type(attention)
+    name = "mask" if "mask" in signature(kind.forward).parameters else "attention_mask"
 
     class Edited(kind):
         def forward(self, hidden_states: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
             if kwargs.get("past_key_values") is None:
-                kwargs["attention_mask"] = edit(kwargs.get("attention_mask"), hidden_states)
+                mask = kwargs.get(name)
+                edited = edit(mask, hidden_states)
+                kwargs[name] = _of_type(edited, mask)
             return super().forward(hidden_states, *args, **kwargs)
 
+    Edited.__name__ = kind.__name__
     attention.__class__ = Edited
+
+
+def _of_type(edited: torch.Tensor | None, mask: torch.Tensor | None) -> torch.Tensor | None:
+    """Eager attention adds its mask, sdpa takes a bool one."""
+    if edited is None or mask is None or edited.dtype == mask.dtype:
+        return edited
+    return torch.zeros_like(mask).masked_fill(~edited, torch.finfo(mask.dtype).min)
