@@ -7,6 +7,7 @@ from copy import deepcopy
 from typing import Any
 
 import torch
+from torch.overrides import TorchFunctionMode
 
 from anyseq.errors import InvalidArgument, UnsupportedModel
 from anyseq.models.faults.subject import (
@@ -206,23 +207,26 @@ def plain(model: torch.nn.Module, tokens: int | None) -> list[Subject]:
 
 
 def _vocabulary(model: torch.nn.Module, ids: torch.Tensor) -> int | None:
-    """The size of the smallest embedding that reads the ids which a module is handed; None if it
+    """The size of the smallest table that is read by the ids which a module is handed; None if it
     cannot be run on ids."""
-    met: list[int] = []
-
-    def note(part: torch.nn.Embedding, args: Any) -> None:
-        if torch.equal(args[0].cpu(), ids):
-            met.append(part.num_embeddings)
-
-    parts = [part for part in model.modules() if isinstance(part, torch.nn.Embedding)]
-    hooks = [part.register_forward_pre_hook(note) for part in parts]
+    tables = _Tables(ids)
     try:
-        if not parts:
-            return None
-        _outputs(model.eval(), {"": ids})
+        with tables:
+            _outputs(model.eval(), {"": ids})
     except Exception:  # it takes something else
         return None
-    finally:
-        for hook in hooks:
-            hook.remove()
-    return min(met, default=None)
+    return min(tables.sizes, default=None)
+
+
+class _Tables(TorchFunctionMode):
+    """Notes the sizes of the tables of which these ids are entries."""
+
+    def __init__(self, ids: torch.Tensor) -> None:
+        super().__init__()
+        self.ids = ids
+        self.sizes: list[int] = []
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is torch.nn.functional.embedding and torch.equal(args[0].cpu(), self.ids):
+            self.sizes.append(len(args[1]))
+        return func(*args, **(kwargs or {}))
