@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import partial
 from os import PathLike
@@ -66,7 +67,7 @@ def of_config(config: Any, declared: Any) -> Question:
 
     found = by_config(config)
     claims = found.small if declared is None else _given(declared, found.small)
-    asked = _paired(found.healthy.model, claims, None, None)
+    asked = _paired(found.healthy.model.float(), claims, None, None)
     return Question(
         f"{type(found.healthy.model).__name__}, a small copy made from the config",
         _source(declared, "the config"),
@@ -194,7 +195,7 @@ def _paired(model: Any, claims: Mapping[str, Claims], own: Any, tokens: int | No
 
 
 def _part(model: Any, part: str) -> Subject:
-    return next(one for one in hugging_face(model, None) if one.part == part)
+    return next(one for one in hugging_face(deepcopy(model).float(), None) if one.part == part)
 
 
 def _cost(model: Any, tokens: int) -> float:

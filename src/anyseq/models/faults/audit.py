@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
+from warnings import catch_warnings
 
 import torch
 
@@ -51,14 +53,29 @@ def audit(
     chosen = None if layers is None else tuple(layers)
     with one_thread(), torch.inference_mode(False), torch.enable_grad():
         if not isinstance(model, torch.nn.Module):
-            return _answer(of_config(model, declared), progress)
-        with left_as_it_was(model):
-            if is_hugging_face(model):
+            with _silent(transformers=True):
+                return _answer(of_config(model, declared), progress)
+        of_theirs = is_hugging_face(model)
+        with left_as_it_was(model), _silent(of_theirs):
+            if of_theirs:
                 with quick_import():
                     question = of_transformers(model, declared, tokens, chosen, seconds)
             else:
                 question = of_module(model, declared, tokens, chosen)
             return _answer(question, progress)
+
+
+@contextmanager
+def _silent(transformers: bool) -> Iterator[None]:
+    """Nobody is told of what the copies of a model may not do."""
+    if transformers:
+        from anyseq.models.read_config import quiet
+
+        with quiet():
+            yield
+    else:
+        with catch_warnings(action="ignore"):
+            yield
 
 
 def _answer(question: Question, progress: Progress) -> Audit:

@@ -66,11 +66,13 @@ class Claims:
 
     def longest(self) -> int:
         """The least length at which every pattern hides something that all tokens before, or all
-        tokens, would not; as far as 2,048."""
+        tokens, would not; as far as 2,048. Patterns for one length only have no say."""
         length = 2
         patterns = {one.pattern for one in self.layers} - {None, Causal(), Full()}
         for pattern in patterns:
             assert pattern is not None
+            if pattern.natural_length is not None:
+                continue
             while length < 2048 and not hides(pattern, length):
                 length = length + 1 if length < 64 else length + 16
         return length
@@ -78,7 +80,10 @@ class Claims:
 
 def hides(pattern: Pattern, tokens: int) -> bool:
     """Whether a pattern hides something, beside later tokens, among so many."""
-    mask = pattern.mask(tokens)
+    try:
+        mask = pattern.mask(tokens)
+    except InvalidArgument:  # it names tokens beyond these
+        return False
     return not any(mask.equal(plain.mask(tokens)) for plain in (Causal(), Full()))
 
 
@@ -135,8 +140,24 @@ def _kind(position: Position) -> str | None:
 
 
 def _within(pattern: Pattern, other: Pattern) -> bool:
-    length = pattern.natural_length or 12
+    if pattern.natural_length is not None:
+        length = pattern.natural_length
+    else:
+        length = max(12, _least(pattern))
     return not bool((pattern.mask(length) & ~other.mask(length)).any())
+
+
+def _least(pattern: Pattern) -> int:
+    """The least number of tokens that has those which a pattern names."""
+    length = 1
+    while length < 2048:
+        try:
+            pattern.mask(length)
+        except InvalidArgument:
+            length *= 2
+        else:
+            break
+    return length
 
 
 def only(claims: Claims, layers: tuple[int, ...] | None) -> Claims:

@@ -28,6 +28,9 @@ def implementations(asked: Asked) -> Iterator[Fault | Note]:
         raise NotChecked("only transformers' models have several attention functions")
     if subject.part:
         raise NotChecked("not done for the parts of an encoder-decoder")
+    attached = getattr(subject.module, "anyseq_attachment", None)
+    if attached is not None and any(one is not None for one in attached.patterns):
+        raise NotChecked("it attends by patterns that only anyseq's attention knows")
     x = subject.draw(seed=6)
     own: Any = subject.module.config
     now = own._attn_implementation

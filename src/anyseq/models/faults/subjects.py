@@ -7,10 +7,12 @@ from copy import deepcopy
 from typing import Any
 
 import torch
+from torch.overrides import TorchFunctionMode
 
 from anyseq.errors import InvalidArgument, UnsupportedModel
 from anyseq.models.faults.subject import (
     Subject,
+    close,
     failed,
     ordinary_ids,
     sequence_of,
@@ -21,8 +23,6 @@ TOKENS = 30
 """Tokens that a model is run on, unless its windows or its table of positions ask for others."""
 
 _MOST_COPIED = 300_000_000  # weights
-_CLOSE = {torch.float64: 1e-4, torch.float32: 1e-4}  # softmax and angles are in float32 in many
-_CLOSE_HALF = 3e-2
 
 
 def copied(model: Any, x: dict[str, Any]) -> tuple[Any, str]:
@@ -103,7 +103,7 @@ def itself(model: Any, tokens: int) -> Subject:
     model.eval()
     subject = Subject(
         type(model).__name__, module, "the model itself", tokens, module, None, vocabulary,
-        tolerance=_CLOSE.get(_dtype(model), _CLOSE_HALF), hugging_face=True,
+        tolerance=close(_dtype(model)), hugging_face=True,
     )  # fmt: skip
     return _per_token(subject)
 
@@ -130,8 +130,9 @@ def hugging_face(model: Any, tokens: int | None) -> list[Subject]:
         "how": how,
         "tokens": length,
         "vocabulary": vocabulary,
-        "tolerance": _CLOSE.get(_dtype(module), _CLOSE_HALF),
+        "tolerance": close(_dtype(module)),
         "hugging_face": True,
+        "given": _dtype(model),
     }
     if not config.is_encoder_decoder:
         return [_per_token(Subject(name, module, stack=module, **common))]
@@ -153,6 +154,8 @@ def _per_token(subject: Subject) -> Subject:
         raise failed(subject.name, problem) from problem
     out = sequence_of(answer)
     if out is None or out.shape[:2] != x.shape[:2]:
+        if subject.stack is subject.module:
+            subject.stack = subject.module.base_model
         subject.module = subject.module.base_model
         subject.text += ".base_model"
         subject.__post_init__()
@@ -194,33 +197,36 @@ def plain(model: torch.nn.Module, tokens: int | None) -> list[Subject]:
         raise UnsupportedModel(f"{name} gives no tensor (batch, tokens, anything)")
     with torch.no_grad():
         answer = module(_exact(x).to(_dtype(module)) if features else x)
-    tolerance = _CLOSE.get(_dtype(module), _CLOSE_HALF)
+    tolerance = close(_dtype(module))
     names = ("logits", "prediction_logits", "last_hidden_state")
     output = "" if isinstance(answer, torch.Tensor) else next(
         (f".{one}" for one in names if hasattr(answer, one)), "[0]"
     )  # fmt: skip
     return [Subject(name, module, how, length, module, features, vocabulary,
-                    output=output, tolerance=tolerance)]  # fmt: skip
+                    output=output, tolerance=tolerance, given=_dtype(model))]  # fmt: skip
 
 
 def _vocabulary(model: torch.nn.Module, ids: torch.Tensor) -> int | None:
-    """The size of the smallest embedding that reads the ids which a module is handed; None if it
+    """The size of the smallest table that is read by the ids which a module is handed; None if it
     cannot be run on ids."""
-    met: list[int] = []
-
-    def note(part: torch.nn.Embedding, args: Any) -> None:
-        if torch.equal(args[0].cpu(), ids):
-            met.append(part.num_embeddings)
-
-    parts = [part for part in model.modules() if isinstance(part, torch.nn.Embedding)]
-    hooks = [part.register_forward_pre_hook(note) for part in parts]
+    tables = _Tables(ids)
     try:
-        if not parts:
-            return None
-        _outputs(model.eval(), {"": ids})
+        with tables:
+            _outputs(model.eval(), {"": ids})
     except Exception:  # it takes something else
         return None
-    finally:
-        for hook in hooks:
-            hook.remove()
-    return min(met, default=None)
+    return min(tables.sizes, default=None)
+
+
+class _Tables(TorchFunctionMode):
+    """Notes the sizes of the tables of which these ids are entries."""
+
+    def __init__(self, ids: torch.Tensor) -> None:
+        super().__init__()
+        self.ids = ids
+        self.sizes: list[int] = []
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is torch.nn.functional.embedding and torch.equal(args[0].cpu(), self.ids):
+            self.sizes.append(len(args[1]))
+        return func(*args, **(kwargs or {}))
