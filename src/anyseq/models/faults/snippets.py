@@ -34,7 +34,7 @@ def call(subject: Subject, x: str = "x", output: bool = True, **told: str) -> st
             parts.append(f"input_ids=torch.tensor([{subject.vocabulary[:11].tolist()}])")
         elif name in ("", "input_ids", "decoder_input_ids"):
             parts.append(f"{name}={x}".removeprefix("="))
-        elif isinstance(value, bool):
+        elif isinstance(value, bool) and name not in told:
             parts.append(f"{name}={value}")
     for what, text in told.items():
         named = subject.name_of(what) if what in ("real", "positions", "documents") else what
@@ -78,6 +78,7 @@ def swapped_tokens(subject: Subject, x: torch.Tensor, module: str, unplaced: boo
     """How much the last output of an attention changes if two tokens before it change places, as
     it is handed them. unplaced: whether it ought to know no positions."""
     expected = "0, but for rounding, if" if unplaced else "well above 0 unless"
+    shown = f"print(float(change.abs().max()))  # {expected} it knows no positions"
     return "\n".join([
         "import torch", "", sequence(subject, x), "outs = []", "", "",
         "def swap(part, args, kwargs):",
@@ -94,8 +95,9 @@ def swapped_tokens(subject: Subject, x: torch.Tensor, module: str, unplaced: boo
         f"        {call(subject, output=False)}",
         "for hook in hooks:",
         "    hook.remove()",
-        f"# {expected} the layer knows no positions",
-        "print((outs[0] - outs[1])[0, -1].abs().max().item())", "",
+        "one, other = (out[0, -1] for out in outs)",
+        "change = (one - other) / one.abs().max()",
+        shown, "",
     ])  # fmt: skip
 
 

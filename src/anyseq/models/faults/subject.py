@@ -57,7 +57,7 @@ class Subject:
     given: torch.dtype | None = None
 
     def __post_init__(self) -> None:
-        self.takes = frozenset(signature(self.module.forward).parameters)
+        self.takes = frozenset(_taken(self.module))
 
     def draw(self, rows: int = 1, seed: int = 0, tokens: int | None = None) -> torch.Tensor:
         """Random sequences: ids (rows, tokens), or vectors (rows, tokens, features)."""
@@ -157,6 +157,17 @@ class Subject:
         """(rows, tokens) how much outputs differ, relative to the largest; infinite for NaN in one
         of them, 0 for what counts as equal."""
         return differences(one, other, self.tolerance)
+
+
+def _taken(module: torch.nn.Module) -> Iterator[str]:
+    """The names of the arguments of forward; where it takes any, those of what it was made from
+    too."""
+    kinds = [vars(kind).get("forward") for kind in type(module).__mro__]
+    for forward in (module.forward, *kinds):
+        parameters = () if forward is None else signature(forward).parameters.values()
+        yield from (one.name for one in parameters)
+        if forward is not None and all(one.kind != one.VAR_KEYWORD for one in parameters):
+            return
 
 
 def differences(one: torch.Tensor, other: torch.Tensor, tolerance: float) -> torch.Tensor:
