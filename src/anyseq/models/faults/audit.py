@@ -117,6 +117,8 @@ def _answer(question: Question, progress: Progress) -> Audit:
 
 def _found(rule: Rule, asked: Asked) -> Iterator[Fault | Note]:
     """The findings of a rule; a model that cannot be run so is not checked by it."""
+    if not asked.subject.steady and rule.compares:
+        raise NotChecked("runs of the model differ by themselves, so that a difference says little")
     try:
         yield from rule.run(asked)
     except NotChecked:

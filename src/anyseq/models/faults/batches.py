@@ -22,7 +22,7 @@ def random(asked: Asked) -> Iterator[Fault | Note]:
     for seed in (0, 1):
         effect = subject.differ(first, subject.run(x, seed=seed))
         if (effect > 0).any():
-            subject.batched = False
+            subject.steady = False
             token = int(effect[0].argmax())
             why = "what is remembered from the run before" if seed == 0 else "chance"
             yield Fault(
@@ -30,17 +30,17 @@ def random(asked: Asked) -> Iterator[Fault | Note]:
                 f"in evaluation mode output {token} differs from run to run, by {why}",
                 pair=(token, token),
                 size=float(effect.max()),
-                snippet=_snippet(subject, x, token),
+                snippet=_snippet(subject, x),
                 repair="look for dropout or random masks that do not ask whether the model trains, "
                 "and for state that stays between calls",
             )
             return
 
 
-def _snippet(subject: Subject, x: torch.Tensor, token: int) -> str:
+def _snippet(subject: Subject, x: torch.Tensor) -> str:
     line = call(subject)
     before = f"{sequence(subject, x)}\nmodel.eval()"
-    return two_calls(before, line, line, f"[0, {token}]", "0 if both runs are equal")
+    return two_calls(before, line, line, "", "0 if both runs are equal")
 
 
 def rows(asked: Asked) -> Iterator[Fault | Note]:

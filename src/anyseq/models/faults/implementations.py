@@ -36,7 +36,7 @@ def implementations(asked: Asked) -> Iterator[Fault | Note]:
     now = own._attn_implementation
     plain = subject.run(x)
     others = [one for one in (*_ALWAYS, OURS) if one != now]
-    ran = []
+    ran, apart = [], []
     for name in others:
         try:
             other = _with(subject, name)
@@ -46,9 +46,13 @@ def implementations(asked: Asked) -> Iterator[Fault | Note]:
         ran.append(name)
         effect = subject.differ(plain, out)[0]
         if (effect > 0).any():
-            yield _fault(subject, other, x, (now, name), effect)
+            apart.append((name, other, effect))
     if not ran:
         raise NotChecked(f"it runs with its own attention function only ({now})")
+    if apart:
+        name, other, effect = apart[0]
+        also = [one for one, *_ in apart[1:]]
+        yield _fault(subject, other, x, (now, name, *also), effect)
 
 
 def _with(subject: Subject, name: str) -> Subject:
@@ -64,10 +68,11 @@ def _with(subject: Subject, name: str) -> Subject:
 
 
 def _fault(
-    subject: Subject, other: Subject, x: torch.Tensor, names: tuple[str, str], effect: torch.Tensor
+    subject: Subject, other: Subject, x: torch.Tensor, names: tuple[str, ...], effect: torch.Tensor
 ) -> Fault:
-    """The output that differs most, and the token that it notices with one of the two only."""
-    now, name = names
+    """The output that differs most, and the token that it notices with one of the two only. names:
+    of the model's own function, of the other, and of more that differ from it."""
+    now, name, *also = names
     i = int(effect.argmax())
     one, two = influence(subject, x), influence(other, x)
     only_one = (one - two).abs() * ((one > 0) != (two > 0))
@@ -88,7 +93,8 @@ def _fault(
         f"print((one - other)[0, {i}].abs().max().item())  # 0 if both agree",
     ]  # fmt: skip
     return Fault(
-        "implementations", f"output {i} with {now} differs from that with {name}{how}", (), "",
+        "implementations",
+        f"output {i} with {now} differs from that with {' and '.join([name, *also])}{how}", (), "",
         (i, j), float(effect.max()), "\n".join(lines) + "\n",
-        f"compare the mask that {now} is handed with that of eager, for each kind of layer",
+        f"compare the masks that {now} and {name} are handed, for each kind of layer",
     )  # fmt: skip

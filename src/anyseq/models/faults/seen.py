@@ -56,13 +56,14 @@ def seen_layers(subject: Subject, positions: bool = False) -> list[Seen]:
     ]
     names = {module: name for name, module in subject.module.named_modules()}
     prefix = _prefix(subject)
+    steady = subject.steady and subject.batched  # otherwise changes have other causes
     return [
         Seen(
             prefix + names[step.call.module],
             step.call,
             any(call.scores for call in step.call.walk()),
             step.sees,
-            None if step.borrows else effects(step.call, rounding(subject)),
+            effects(step.call, rounding(subject)) if steady and not step.borrows else None,
             told_by_scores(step.call, rows) if positions else Told("unseen"),
         )
         for step in found

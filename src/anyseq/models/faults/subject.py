@@ -38,6 +38,7 @@ class Subject:
     text, output: Python for the module, given the audited `model`, and for its output.
     tolerance: outputs that differ by no more, relative to the largest, count as equal.
     batched: whether rows may be run together; not where they influence each other.
+    steady: whether two runs are equal; if not, differences between runs say nothing.
     given: the type of the weights that the caller's model has.
     """
 
@@ -53,6 +54,7 @@ class Subject:
     output: str = ""
     tolerance: float = 1e-4
     batched: bool = True
+    steady: bool = True
     hugging_face: bool = False
     given: torch.dtype | None = None
 

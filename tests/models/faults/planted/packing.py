@@ -46,9 +46,10 @@ def _four_dimensions(faulty: bool) -> Model:
     return _model_dropping("qwen2", "4-D", "position_ids", faulty=faulty)
 
 
-def _one_layer(faulty: bool) -> Model:
-    model = tiny("gemma3_text", layer_types=["sliding_attention"] * 3 + ["full_attention"],
-                 sliding_window=8)  # fmt: skip
+def window_layers_alone(faulty: bool) -> Model:
+    """Layers with a window that look at the length alone."""
+    types = ["sliding_attention"] * 3 + ["full_attention"]
+    model = tiny("gemma3_text", layer_types=types, sliding_window=8)
 
     def window_only(mask: torch.Tensor | None, x: torch.Tensor) -> torch.Tensor:
         tokens = x.shape[1]
@@ -90,7 +91,7 @@ FAULTS = [
         "window layers make their own mask", "gemma3",
         "The layers with a window rebuild it from the length alone: documents and padding are lost "
         "in them.",
-        _one_layer, "documents", (), same_document, ("padding",), "NVIDIA/Megatron-LM#7039",
+        window_layers_alone, "documents", (), same_document, ("padding",), "NVIDIA/Megatron-LM#7039",
     ),
     Planted(
         "document ids are ignored in one layer", "plain decoder",

@@ -10,9 +10,9 @@ from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.masking_utils import sdpa_mask
 
 import anyseq as aq
-from models.faults.planted.families import attentions, tiny, with_mask
-from models.faults.planted.fault import Model, Planted, anywhere
-from models.faults.planted.packing import _one_layer
+from models.faults.planted.families import tiny, with_mask
+from models.faults.planted.fault import Model, Planted
+from models.faults.planted.packing import window_layers_alone
 from models.faults.planted.plain import Encoder, seeded
 
 
@@ -93,29 +93,11 @@ def _mean(faulty: bool) -> Model:
     return model, aq.Full()
 
 
-def _first_row(faulty: bool) -> Model:
-    model = tiny("llama")
-
-    def of_row(mask: torch.Tensor | None, x: torch.Tensor) -> torch.Tensor | None:
-        return None if mask is None else mask[-1:].expand_as(mask)
-
-    for attention in attentions(model, 1, 2, 3, 4) if faulty else ():
-        with_mask(attention, of_row)
-    return model, None
-
-
-def _first_of_batch(faulty: bool) -> Model:
-    model = tiny("mistral")
-    for attention in attentions(model, 1, 2, 3, 4) if faulty else ():
-        with_mask(attention, lambda mask, x: None if mask is None else mask[:1].expand_as(mask))
-    return model, None
-
-
 FAULTS = [
     Planted(
         "window layers drop the caller's mask", "gemma3",
         "The layers with a window build their mask from the length alone.",
-        _one_layer, "padding", (), real_on("left"), ("documents",), "NVIDIA/Megatron-LM#7039",
+        window_layers_alone, "padding", (), real_on("left"), ("documents",), "NVIDIA/Megatron-LM#7039",
     ),
     Planted(
         "one layer drops the padding mask", "bert",
@@ -125,7 +107,7 @@ FAULTS = [
     Planted(
         "the encoder's last layer drops the padding mask", "t5",
         "The mask of the encoder's second layer is all zeros.",
-        _t5, "padding", (), real_on("right"), ("documents",), "huggingface/transformers#46773",
+        _t5, "padding", (), real_on("right"), ("rows",), "huggingface/transformers#46773",
     ),
     Planted(
         "learned positions count padding", "gpt2",
@@ -137,21 +119,11 @@ FAULTS = [
         "rows without a key are NaN", "qwen2",
         "Scores are masked with -inf: a padded place on the left sees nothing, gives NaN, and its "
         "values spread from the second layer on.",
-        _nan_rows, "padding", (), real_on("left"), ("documents",), "unslothai/unsloth#9848",
+        _nan_rows, "padding", (), real_on("left"), (), "unslothai/unsloth#9848",
     ),
     Planted(
         "padding is in a mean", "plain encoder",
         "The mean of the sequence, padding among it, is added to each token.",
         _mean, "padding", (), real_on("right"), (), "huggingface/transformers#47651",
-    ),
-    Planted(
-        "all rows use the mask of the last", "llama",
-        "The mask is that of the last row of the batch, expanded to all rows.",
-        _first_row, "padding", (), real_on("left"), (), "unslothai/unsloth#9848",
-    ),
-    Planted(
-        "all rows use the mask of the first", "mistral",
-        "The mask is that of the first row of the batch, expanded to all rows.",
-        _first_of_batch, "padding", (), anywhere, (), "huggingface/transformers#47651",
     ),
 ]  # fmt: skip

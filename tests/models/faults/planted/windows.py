@@ -79,9 +79,10 @@ def _forgetful(faulty: bool) -> Model:
     model = tiny("gemma3_text", layer_types=_TYPES, sliding_window=8)
 
     def last(mask: torch.Tensor | None, x: torch.Tensor) -> torch.Tensor:
-        tokens = x.shape[1]
-        near = torch.ones(tokens, tokens, dtype=torch.bool).tril().triu(-7)
-        return near if mask is None else near.expand_as(mask) & (mask if mask.dtype == torch.bool else mask == 0)
+        near = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).tril().triu(-7)
+        if mask is None:
+            return near
+        return near & (mask if mask.dtype == torch.bool else mask == 0)
 
     if faulty:
         with_mask(attentions(model, 3)[0], last)
