@@ -62,13 +62,26 @@ def seen_layers(subject: Subject, positions: bool = False) -> list[Seen]:
             prefix + names[step.call.module],
             step.call,
             any(call.scores for call in step.call.walk()),
-            step.sees,
+            step.sees if subject.batched else _by_one_row(step.call),
             effects(step.call, rounding(subject)) if steady and not step.borrows else None,
             told_by_scores(step.call, rows) if positions else Told("unseen"),
         )
         for step in found
         if step.sees is not None
     ]
+
+
+def _by_one_row(call: Call) -> Array:
+    """Whether the gradient of output i of the first row by its token j is not 0: for calls whose
+    rows influence each other, which are otherwise used to look at several outputs at once."""
+    assert call.x is not None and call.out is not None
+    tokens = call.shape[1]
+    weights = torch.randn(call.out.shape[2], generator=generator(0), dtype=torch.float64)
+    sees: Array = np.zeros((tokens, tokens), dtype=bool)
+    for token, value in enumerate((call.out[0] * weights.to(call.out)).sum(-1)):
+        (gradient,) = torch.autograd.grad(value, call.x, retain_graph=True, allow_unused=True)
+        sees[token] = False if gradient is None else (gradient[0] != 0).any(-1).cpu().numpy()
+    return sees
 
 
 def _inside(subject: Subject, step: Step) -> bool:

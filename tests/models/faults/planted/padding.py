@@ -31,10 +31,7 @@ def _bert(faulty: bool) -> Model:
 def _t5(faulty: bool) -> Model:
     model: Any = tiny("t5")
     if faulty:
-        with_mask(
-            model.encoder.block[1].layer[0].SelfAttention,
-            lambda mask, x: None if mask is None else torch.zeros_like(mask),
-        )
+        with_mask(model.encoder.block[1].layer[0].SelfAttention, lambda mask, x: None)
     return model, None
 
 
@@ -97,7 +94,7 @@ FAULTS = [
     Planted(
         "window layers drop the caller's mask", "gemma3",
         "The layers with a window build their mask from the length alone.",
-        window_layers_alone, "padding", (), real_on("left"), ("documents",), "NVIDIA/Megatron-LM#7039",
+        window_layers_alone, "padding", (), real_on("left"), ("documents", "cache"), "NVIDIA/Megatron-LM#7039",
     ),
     Planted(
         "one layer drops the padding mask", "bert",
@@ -106,8 +103,8 @@ FAULTS = [
     ),
     Planted(
         "the encoder's last layer drops the padding mask", "t5",
-        "The mask of the encoder's second layer is all zeros.",
-        _t5, "padding", (), real_on("right"), ("rows",), "huggingface/transformers#46773",
+        "The second layer of the encoder is handed None in place of the mask.",
+        _t5, "padding", (), real_on("right"), (), "huggingface/transformers#46773",
     ),
     Planted(
         "learned positions count padding", "gpt2",

@@ -82,7 +82,7 @@ def _forgetful(faulty: bool) -> Model:
         near = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).tril().triu(-7)
         if mask is None:
             return near
-        return near & (mask if mask.dtype == torch.bool else mask == 0)
+        return near & (mask if mask.dtype == torch.bool else mask == 0)  # eager adds its mask
 
     if faulty:
         with_mask(attentions(model, 3)[0], last)
