@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 from warnings import catch_warnings
 
@@ -14,6 +15,7 @@ from anyseq.errors import AnyseqError
 from anyseq.models.faults.asked import Question, of_config, of_module, of_transformers
 from anyseq.models.faults.fault import Audit, Check, Fault
 from anyseq.models.faults.rule import Asked, NotChecked, Note, Rule
+from anyseq.models.faults.snippets import narrow
 from anyseq.models.faults.subject import left_as_it_was
 from anyseq.models.one_line import in_one_line
 from anyseq.models.quick_import import quick_import
@@ -98,7 +100,8 @@ def _answer(question: Question, progress: Progress) -> Audit:
                     if isinstance(found, Note):
                         notes.append(found.says)
                     elif (found.rule, found.layers) not in known and not _follows(found, faults):
-                        faults.append(question.told(found, asked))
+                        told = question.told(found, asked)
+                        faults.append(replace(told, snippet=narrow(told.snippet)))
                 checked[name] = rule.risk
                 skipped.pop(name, None)
             except NotChecked as reason:

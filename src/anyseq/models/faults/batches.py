@@ -83,7 +83,7 @@ def _by_padding(subject: Subject, looked: int) -> Fault | None:
     if not (effect > 0).any():
         return None
     made = f"{sequence(subject, x)}\nreal = torch.ones(x.shape[:2]).bool()\n"
-    made += f"padded = real.clone()\npadded[:, -{subject.tokens // 4} :] = False\n"
+    made += f"padded = real.clone()\npadded[:, -{subject.tokens // 4}:] = False\n"
     made += f"padded[{looked}] = True"
     form = "~{}" if name.endswith("key_padding_mask") else "{}"
     form += ".long()" * subject.hugging_face

@@ -164,9 +164,7 @@ def _by_row(
     return torch.cat([decoded(subject, row[None], make, first) for row in rows])
 
 
-def _snippet(
-    subject: Subject, x: torch.Tensor, i: int, name: str, first: tuple[int, ...]
-) -> str:
+def _snippet(subject: Subject, x: torch.Tensor, i: int, name: str, first: tuple[int, ...]) -> str:
     memory = _memory(subject)
     own = "anyseq.nn.make_cache(model)" if memory == "cache" else "None"
     if name == "a static cache":

@@ -74,7 +74,8 @@ def seen_layers(subject: Subject, positions: bool = False) -> list[Seen]:
 def _by_one_row(call: Call) -> Array:
     """Whether the gradient of output i of the first row by its token j is not 0: for calls whose
     rows influence each other, which are otherwise used to look at several outputs at once."""
-    assert call.x is not None and call.out is not None
+    assert call.x is not None
+    assert call.out is not None
     tokens = call.shape[1]
     weights = torch.randn(call.out.shape[2], generator=generator(0), dtype=torch.float64)
     sees: Array = np.zeros((tokens, tokens), dtype=bool)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from textwrap import wrap
 from typing import Any
 
 import torch
@@ -9,6 +10,7 @@ import torch
 from anyseq.models.faults.subject import Subject
 
 _SEEDS = range(10)
+_COLUMNS = 80
 
 
 def sequence(subject: Subject, x: torch.Tensor, name: str = "x") -> str:
@@ -23,6 +25,26 @@ def sequence(subject: Subject, x: torch.Tensor, name: str = "x") -> str:
     if seed is None or high - low != len(subject.vocabulary):
         return f"{name} = torch.tensor({x.tolist()})"
     return f"{name} = torch.randint({low}, {high}, ({rows}, {tokens}), {rng})"
+
+
+def narrow(code: str) -> str:
+    """The same, with calls and comments of long lines on lines of their own."""
+    return "".join(f"{part}\n" for line in code.splitlines() for part in _parts(line))
+
+
+def _parts(line: str) -> list[str]:
+    if len(line) <= _COLUMNS:
+        return [line]
+    indent = line[: len(line) - len(line.lstrip())]
+    code, mark, comment = line.partition("  # ")
+    if mark:
+        return [f"{indent}# {comment}", *_parts(code)]
+    head, opened, rest = line.partition("(")
+    inside, closed, tail = rest.rpartition(")")
+    if not (opened and closed and inside):
+        return [line]
+    return [f"{head}(", *wrap(f"{inside},", _COLUMNS, initial_indent=f"{indent}    ",
+            subsequent_indent=f"{indent}    "), f"{indent}){tail}"]  # fmt: skip
 
 
 def call(subject: Subject, x: str = "x", output: bool = True, **told: str) -> str:
@@ -58,13 +80,14 @@ def gradient_of_layer(
     """How what a layer gives for token i depends on what it is handed for token j."""
     i, j = pair
     handed = "x" if subject.features is None else "x.requires_grad_()"
-    part = f"model.get_submodule({module!r})" if module else "model"
+    part = f'model.get_submodule("{module}")' if module else "model"
     return "\n".join([
         "import torch", "", sequence(subject, x), "met = {}", "", "",
         "def look(part, args, kwargs, out):",
         '    met["x"] = kwargs.get("hidden_states", *args[:1])',
         '    met["out"] = out if isinstance(out, torch.Tensor) else out[0]', "", "",
-        f"hook = {part}.register_forward_hook(look, with_kwargs=True)",
+        f"part = {part}",
+        "hook = part.register_forward_hook(look, with_kwargs=True)",
         "model.requires_grad_()",
         call(subject, handed, output=False),
         "hook.remove()",
@@ -87,7 +110,7 @@ def swapped_tokens(subject: Subject, x: torch.Tensor, module: str, unplaced: boo
         "        x[:, [-3, -2]] = x[:, [-2, -3]]", "", "",
         "def look(part, args, out):",
         "    outs.append(out if isinstance(out, torch.Tensor) else out[0])", "", "",
-        f"part = model.get_submodule({module!r})",
+        f'part = model.get_submodule("{module}")',
         "hooks = [part.register_forward_pre_hook(swap, with_kwargs=True),",
         "         part.register_forward_hook(look)]",
         "with torch.no_grad():",

@@ -35,7 +35,7 @@ def copied(model: Any, x: dict[str, Any]) -> tuple[Any, str]:
     own = _outputs(model.eval(), x)
     try:
         copy = deepcopy(model).eval()
-        faithful = _same(own, _outputs(copy, x))
+        faithful = _same(own, _outputs(copy, x)) and not _calls(copy, model, x)
     except Exception:  # of as many kinds as there are models; the model itself is left
         faithful = False
     if not faithful:
@@ -60,6 +60,20 @@ def _outputs(module: torch.nn.Module, given: dict[str, Any]) -> torch.Tensor | N
     with torch.no_grad(), torch.random.fork_rng():
         torch.manual_seed(0)
         return sequence_of(module(*first, **there))
+
+
+def _calls(copy: torch.nn.Module, model: torch.nn.Module, x: dict[str, Any]) -> bool:
+    """Whether a copy runs parts of the model: a patch may keep hold of the forward it replaces."""
+    met: list[torch.nn.Module] = []
+    hooks = [
+        part.register_forward_pre_hook(lambda part, _: met.append(part)) for part in model.modules()
+    ]
+    try:
+        _outputs(copy, x)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return bool(met)
 
 
 def _same(one: torch.Tensor | None, other: torch.Tensor | None) -> bool:

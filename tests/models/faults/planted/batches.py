@@ -97,9 +97,9 @@ def _state(faulty: bool) -> Model:
 def _attention_dropout(faulty: bool) -> Model:
     """Attention asks self.training, and nobody told it."""
     model = tiny("gpt2", attn_pdrop=0.2)
-    for attention in attentions(model, 2) if faulty else ():
-        attention.eval = lambda: attention  # type: ignore[method-assign]
-        attention.training = attention.attn_dropout.training = True
+    (attention,) = attentions(model, 2)
+    if faulty:
+        attention.train()
         attention.train = lambda mode=True: attention  # type: ignore[method-assign]
     return model, None
 

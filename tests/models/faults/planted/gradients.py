@@ -43,9 +43,7 @@ class Custom(Attention):
 def _truncated(module: Any, query: Any, key: Any, value: Any, mask: Any, **options: Any) -> Any:
     """Keys and values before the last eight are a memory, which is not trained through."""
     old = max(0, key.shape[2] - 8)
-    key, value = (
-        torch.cat([one[:, :, :old].detach(), one[:, :, old:]], 2) for one in (key, value)
-    )
+    key, value = (torch.cat([one[:, :, :old].detach(), one[:, :, old:]], 2) for one in (key, value))
     out = nn.functional.scaled_dot_product_attention(
         query, key, value, mask, scale=options["scaling"], enable_gqa=True,
         is_causal=mask is None and query.shape[2] > 1,

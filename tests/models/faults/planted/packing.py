@@ -91,7 +91,8 @@ FAULTS = [
         "window layers make their own mask", "gemma3",
         "The layers with a window rebuild it from the length alone: documents and padding are lost "
         "in them.",
-        window_layers_alone, "documents", (), same_document, ("padding", "cache"), "NVIDIA/Megatron-LM#7039",
+        window_layers_alone, "documents", (), same_document, ("padding", "cache"),
+        "NVIDIA/Megatron-LM#7039",
     ),
     Planted(
         "document ids are ignored in one layer", "plain decoder",

@@ -94,7 +94,8 @@ FAULTS = [
     Planted(
         "window layers drop the caller's mask", "gemma3",
         "The layers with a window build their mask from the length alone.",
-        window_layers_alone, "padding", (), real_on("left"), ("documents", "cache"), "NVIDIA/Megatron-LM#7039",
+        window_layers_alone, "padding", (), real_on("left"), ("documents", "cache"),
+        "NVIDIA/Megatron-LM#7039",
     ),
     Planted(
         "one layer drops the padding mask", "bert",

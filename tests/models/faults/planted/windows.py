@@ -89,6 +89,20 @@ def _forgetful(faulty: bool) -> Model:
     return model, None
 
 
+def _patched(faulty: bool) -> Model:
+    """A patch of forward that keeps hold of the old one."""
+    model = tiny("mistral")
+    for attention in attentions(model, 1, 2, 3, 4):
+
+        def forward(*args: Any, old: Any = attention.forward, **kwargs: Any) -> Any:
+            if faulty and kwargs.get("past_key_values") is None:
+                kwargs["attention_mask"] = None
+            return old(*args, **kwargs)
+
+        attention.forward = forward
+    return model, None
+
+
 def _radius(faulty: bool) -> Model:
     pattern = aq.Causal() & aq.Window(5 if faulty else 4)
     with torch.random.fork_rng(devices=[]):
@@ -110,6 +124,13 @@ FAULTS = [
         "A custom attention function was registered, and no mask function under its name: "
         "transformers hands it no mask, and it takes the text for causal and no more.",
         _unregistered, "window", (1, 2, 3, 4), window(8), ("padding", "documents", "cache",
+        "implementations"), "unslothai/unsloth#8253",
+    ),
+    Planted(
+        "a patched forward drops the mask", "mistral",
+        "The attention of each layer was patched for speed; the new forward hands the old one no "
+        "mask.",
+        _patched, "window", (1, 2, 3, 4), window(8), ("rows", "padding", "documents", "cache",
         "implementations"), "unslothai/unsloth#8253",
     ),
     Planted(
