@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from os import PathLike
+from os.path import exists
 from time import perf_counter
 from typing import Any
 
@@ -226,13 +227,17 @@ def _lengths(claims: Claims) -> list[int]:
 
 
 def _is_config(declared: Any) -> bool:
-    return isinstance(declared, str | PathLike | Mapping) or hasattr(declared, "model_type")
+    """Whether it is a config, or the path of one; other strings are patterns."""
+    if isinstance(declared, str):
+        return declared.endswith(".json") or exists(declared)
+    return isinstance(declared, PathLike | Mapping) or hasattr(declared, "model_type")
 
 
 def _check_config(what: Any) -> None:
     if not _is_config(what):
         raise InvalidArgument(
-            f"model={what!r}: expected a torch module, or a Hugging Face config or its path"
+            f"model={what!r}: expected a torch module, or a Hugging Face config or the path of a "
+            "config.json or its folder"
         )
 
 
@@ -261,8 +266,8 @@ def _given(declared: Any, parts: Mapping[str, Any]) -> dict[str, Claims]:
 def _source(declared: Any, own: str) -> str:
     if declared is None:
         return own
-    if isinstance(declared, str | PathLike):
-        return str(declared)
     if isinstance(declared, Design):
         return "the design given"
-    return "the config given" if _is_config(declared) else claims_of(declared).source
+    if not _is_config(declared):
+        return claims_of(declared).source
+    return str(declared) if isinstance(declared, str | PathLike) else "the config given"

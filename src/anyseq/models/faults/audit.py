@@ -34,8 +34,9 @@ def audit(
     model: a Hugging Face model that reads ids, a config of one (an object, a dictionary, a
         config.json or its folder), or any torch module that maps ids (batch, tokens), or vectors
         (batch, tokens, features), to (batch, tokens, anything).
-    declared: what it says it attends to: a Hugging Face config, a Design, a pattern, a mask_mod or
-        a bool mask. Unless given, the model's own config or design.
+    declared: what it says it attends to: a Hugging Face config or its path, a Design, a pattern
+        (or its text, such as "causal & window(64)"), a mask_mod or a bool mask. Unless given, the
+        model's own config or design.
     tokens: how many it is run on; unless given, 30, or as many as go past its windows, up to 256.
     layers: compare only these, counted from 1, of the model itself, however large it is.
     seconds: what running the model itself may cost, about. Of a larger one, and for windows that

@@ -11,7 +11,7 @@ import torch
 from anyseq.design import Design, Mixer
 from anyseq.errors import InvalidArgument
 from anyseq.models.scores import Told
-from anyseq.patterns import Causal, FromMask, Full, Pattern, pattern_text
+from anyseq.patterns import Causal, Full, Pattern, as_pattern, pattern_text
 from anyseq.positions import (
     Absolute,
     ALiBi,
@@ -93,10 +93,8 @@ def claims_of(declared: Any) -> Claims:
 
 
 def _as_pattern(declared: Any) -> Pattern:
-    if isinstance(declared, Pattern):
-        return declared
-    if callable(declared) or isinstance(declared, torch.Tensor):
-        return FromMask(declared)
+    if isinstance(declared, str | torch.Tensor) or callable(declared):
+        return as_pattern(declared)
     raise InvalidArgument(
         f"declared={declared!r}: expected a Hugging Face config or its path, a Design, a pattern, "
         "a mask_mod or a bool mask"
