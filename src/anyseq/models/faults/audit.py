@@ -8,8 +8,8 @@ from typing import Any
 import torch
 
 from anyseq.base import Progress, at_least_one, one_thread, positive, silent
-from anyseq.errors import AnyseqError
-from anyseq.models.faults.asked import Question, of_config, of_module, of_transformers
+from anyseq.errors import AnyseqError, InvalidArgument
+from anyseq.models.faults.asked import Question, is_config, of_module
 from anyseq.models.faults.fault import Audit, Check, Fault
 from anyseq.models.faults.rule import Asked, NotChecked, Note, Rule
 from anyseq.models.faults.subject import left_as_it_was
@@ -52,14 +52,28 @@ def audit(
     chosen = None if layers is None else tuple(layers)
     with one_thread(), torch.inference_mode(False), torch.enable_grad():
         if not isinstance(model, torch.nn.Module):
-            return _answer(of_config(model, declared), progress)
+            return _answer(_of_config(model, declared), progress)
         with left_as_it_was(model):
             if is_hugging_face(model):
                 with quick_import():
+                    from anyseq.models.faults.asked_transformers import of_transformers
+
                     question = of_transformers(model, declared, tokens, chosen, seconds)
             else:
                 question = of_module(model, declared, tokens, chosen)
             return _answer(question, progress)
+
+
+def _of_config(what: Any, declared: Any) -> Question:
+    if not is_config(what):
+        raise InvalidArgument(
+            f"model={what!r}: expected a torch module, or a Hugging Face config or the path of a "
+            "config.json or its folder"
+        )
+    with quick_import():
+        from anyseq.models.faults.asked_transformers import of_config
+
+        return of_config(what, declared)
 
 
 def _answer(question: Question, progress: Progress) -> Audit:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -93,7 +93,7 @@ def claims_of(declared: Any) -> Claims:
 
 
 def _as_pattern(declared: Any) -> Pattern:
-    if isinstance(declared, str | torch.Tensor) or callable(declared):
+    if isinstance(declared, str | Pattern | torch.Tensor) or callable(declared):
         return as_pattern(declared)
     raise InvalidArgument(
         f"declared={declared!r}: expected a Hugging Face config or its path, a Design, a pattern, "
@@ -135,6 +135,18 @@ def _kind(position: Position) -> str | None:
 def _within(pattern: Pattern, other: Pattern) -> bool:
     length = pattern.natural_length or 12
     return not bool((pattern.mask(length) & ~other.mask(length)).any())
+
+
+def narrowed(claims: Claims, patterns: Sequence[Pattern | None], why: str) -> Claims:
+    """The same where attention layers, in turn, have a pattern as well, or None."""
+    left = iter(patterns)
+    layers = []
+    for one in claims.layers:
+        pattern = next(left, None) if one.attends else None
+        if pattern is not None and one.pattern is not None:
+            one = replace(one, pattern=one.pattern & pattern, why=why)
+        layers.append(one)
+    return replace(claims, layers=tuple(layers))
 
 
 def only(claims: Claims, layers: tuple[int, ...] | None) -> Claims:
