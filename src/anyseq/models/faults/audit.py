@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from anyseq.base import Progress, at_least_one, one_thread, positive, silent
-from anyseq.errors import AnyseqError, InvalidArgument
+from anyseq.errors import AnyseqError, InvalidArgument, UnsupportedModel
 from anyseq.models.faults.asked import Question, is_config, of_module
 from anyseq.models.faults.fault import Audit, Check, Fault
 from anyseq.models.faults.rule import Asked, NotChecked, Note, Rule
@@ -103,6 +103,9 @@ def _answer(question: Question, progress: Progress) -> Audit:
                 if name not in checked:
                     skipped[name] = str(reason)
     progress("audit", total, total)
+    if not checked:
+        reasons = "; ".join(f"{name}: {why}" for name, why in skipped.items())
+        raise UnsupportedModel(f"{question.subject}: nothing could be checked ({reasons})")
     return Audit(
         question.subject,
         question.declared,

@@ -7,6 +7,8 @@ from copy import deepcopy
 from typing import Any
 
 import torch
+import torch.nn.functional as F
+from torch.overrides import TorchFunctionMode
 
 from anyseq.errors import InvalidArgument, UnsupportedModel
 from anyseq.models.faults.subject import (
@@ -204,23 +206,37 @@ def plain(model: torch.nn.Module, tokens: int | None) -> list[Subject]:
 
 
 def _vocabulary(model: torch.nn.Module, ids: torch.Tensor) -> int | None:
-    """The size of the smallest embedding that reads the ids which a module is handed; None if it
+    """The size of the smallest table that is read at the ids which a module is handed; None if it
     cannot be run on ids."""
-    met: list[int] = []
-
-    def note(part: torch.nn.Embedding, args: Any) -> None:
-        if torch.equal(args[0].cpu(), ids):
-            met.append(part.num_embeddings)
-
-    parts = [part for part in model.modules() if isinstance(part, torch.nn.Embedding)]
-    hooks = [part.register_forward_pre_hook(note) for part in parts]
+    reads = _Reads(ids)
     try:
-        if not parts:
-            return None
-        _outputs(model.eval(), {"": ids})
+        with reads:
+            _outputs(model.eval(), {"": ids})
     except Exception:  # it takes something else
         return None
-    finally:
-        for hook in hooks:
-            hook.remove()
-    return min(met, default=None)
+    return min(reads.sizes, default=None)
+
+
+class _Reads(TorchFunctionMode):
+    """sizes: of the tables of vectors that are read at the given ids."""
+
+    def __init__(self, ids: torch.Tensor) -> None:
+        super().__init__()
+        self.ids = ids
+        self.sizes: list[int] = []
+
+    def __torch_function__(
+        self, function: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        name = getattr(function, "__name__", "")
+        if name == "embedding":
+            given = [*args, *kwargs.values()]
+            self._note(*(given[:2] if function is F.embedding else given[1::-1]))
+        elif name == "__getitem__" and isinstance(args[1], torch.Tensor):
+            self._note(args[1], args[0])
+        return function(*args, **kwargs)
+
+    def _note(self, index: torch.Tensor, table: torch.Tensor) -> None:
+        if table.ndim == 2 and torch.equal(index.cpu(), self.ids):
+            self.sizes.append(len(table))
