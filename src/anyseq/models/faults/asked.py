@@ -26,13 +26,15 @@ _MOST_TOKENS = 256  # that a model is run on to go past its windows, unless told
 
 @dataclass(frozen=True)
 class Question:
-    """subject, declared: in words. notes: what was done otherwise than one might expect."""
+    """subject, declared: in words. notes: what was done otherwise than one might expect. faults:
+    what is seen without running anything. copies: small ones, which a fault's sentence names."""
 
     subject: str
     declared: str
     asked: Sequence[Asked]
     rules: tuple[Rule, ...] = RULES
     notes: tuple[str, ...] = ()
+    faults: tuple[Fault, ...] = ()
     copies: tuple[Subject, ...] = ()
 
     def told(self, fault: Fault, asked: Asked) -> Fault:

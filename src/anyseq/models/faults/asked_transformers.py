@@ -13,7 +13,9 @@ from anyseq.errors import AnyseqError, InvalidArgument
 from anyseq.hf import patterns_on
 from anyseq.models.faults.asked import Question, is_config, length_of, source_of
 from anyseq.models.faults.claims import Claims, claims_of, narrowed, only
-from anyseq.models.faults.config_claims import by_config
+from anyseq.models.faults.config_claims import ByConfig, by_config
+from anyseq.models.faults.fault import Fault
+from anyseq.models.faults.layers import together
 from anyseq.models.faults.rule import Asked, Rule
 from anyseq.models.faults.rules import LAYERS
 from anyseq.models.faults.single import single_layers
@@ -27,13 +29,17 @@ _RUNS = 500  # of one sequence: what an audit of a decoder costs, about
 
 def of_config(config: Any, declared: Any) -> Question:
     """Of transformers' own model of a config, small."""
+    if not (declared is None or is_config(declared)):
+        raise InvalidArgument(
+            "declared: of a config a small copy is made, with windows of its own, so that only "
+            "another config can be declared; build the model to compare it with something else"
+        )
     found = by_config(config)
-    claims = found.small if declared is None else _given(declared, found.small)
-    asked = _paired(found.healthy.model, claims, None, None)
     return Question(
         f"{type(found.healthy.model).__name__}, a small copy made from the config",
         source_of(declared, "the config"),
-        asked,
+        _paired(found.healthy.model, found.small, None, None),
+        faults=() if declared is None else _contradicting(found, by_config(declared)),
     )
 
 
@@ -47,11 +53,15 @@ def of_transformers(
     """Of a Hugging Face model: itself, if that is quick; and small, if it is not or if its windows
     are too wide to go past."""
     name = type(model).__name__
-    found = by_config(declared if is_config(declared) else model.config)
+    found = by_config(model.config)
     claims, small, own = found.claims, found.small, found.healthy.model
+    faults: tuple[Fault, ...] = ()
     if declared is None:
         claims = _put_on(model, claims)
-    elif not is_config(declared):
+    elif is_config(declared):
+        claims = (other := by_config(declared)).claims
+        faults = _contradicting(found, other)
+    else:
         claims, small = _given(declared, claims), {}
     room = getattr(model.config.get_text_config(), "max_position_embeddings", None)
     length, wide = max(
@@ -82,8 +92,28 @@ def of_transformers(
         )  # fmt: skip
     return Question(
         f"{name} ({', '.join(words)})", source_of(declared, "its config"), asked,
-        notes=tuple(notes), copies=tuple(copies),
+        notes=tuple(notes), copies=tuple(copies), faults=faults if wide or cost > seconds else (),
     )  # fmt: skip
+
+
+def _contradicting(own: ByConfig, declared: ByConfig) -> tuple[Fault, ...]:
+    """Layers of which two configs say different things."""
+    found = []
+    for part, claims in own.claims.items():
+        others = declared.claims.get(part)
+        if others is None or len(others.layers) != len(claims.layers):
+            raise InvalidArgument(
+                f"declared: a {type(declared.config).__name__} with other layers than the "
+                f"{type(own.config).__name__} of the model; expected a config of the same kind"
+            )
+        for number, (one, other) in enumerate(zip(claims.layers, others.layers, strict=True), 1):
+            if None in (one.pattern, other.pattern) or one.pattern == other.pattern:
+                continue
+            says = f"by its own config it has {one.text}; declared: {other.text}"
+            shows = "import anyseq as aq\n\nprint(aq.read(model.config))\n"
+            found.append(Fault("window", says, (number,), one.module, size=1.0, snippet=shows,
+                               repair="change one of the two configs"))  # fmt: skip
+    return tuple(together(found))
 
 
 def _put_on(model: Any, claims: dict[str, Claims]) -> dict[str, Claims]:

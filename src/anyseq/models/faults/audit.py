@@ -78,7 +78,7 @@ def _of_config(what: Any, declared: Any) -> Question:
 
 def _answer(question: Question, progress: Progress) -> Audit:
     """Every rule, put to every subject; what is found again in a small copy is said once."""
-    faults: list[Fault] = []
+    faults = list(question.faults)
     notes = list(question.notes)
     checked: dict[str, str] = {}
     skipped: dict[str, str] = {}
