@@ -15,6 +15,7 @@ from anyseq.models.calls import Call, adds_residual, first_sequence, scores_with
 
 _CLOSE = 1e-4  # angles are computed in float32, whatever the rest is in
 _LOWEST = -1e30  # for what masks make of scores, infinities too
+_FELT = 0.1  # scores that differ by so much give other weights
 _HIDDEN = 1e3  # a score that is lower by more gets no weight
 
 
@@ -98,7 +99,7 @@ def _told(scores: torch.Tensor) -> Told:
     relative = torch.where(seen, scores - own, 0.0)
     close = _CLOSE * (1 + float(own.abs().max()))
     if float(relative.abs().max()) <= close:
-        return Told("none", sinks=sinks)
+        return Told("none" if close < _FELT else "unseen", sinks=sinks)
     index = torch.arange(tokens)
     offset = (index[:, None] - index) + tokens - 1  # from 0 on
     low, high = (_by_offset(relative, seen, offset, how) for how in ("amin", "amax"))

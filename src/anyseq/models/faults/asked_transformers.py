@@ -4,6 +4,7 @@ itself, to some of its layers, or to small copies."""
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import deepcopy
 from functools import partial
 from time import perf_counter
 from typing import Any
@@ -38,7 +39,7 @@ def of_config(config: Any, declared: Any) -> Question:
     return Question(
         f"{type(found.healthy.model).__name__}, a small copy made from the config",
         source_of(declared, "the config"),
-        _paired(found.healthy.model, found.small, None, None),
+        _paired(found.healthy.model.float(), found.small, None, None),
         faults=() if declared is None else _contradicting(found, by_config(declared)),
     )
 
@@ -166,7 +167,7 @@ def _paired(model: Any, claims: Mapping[str, Claims], own: Any, tokens: int | No
 
 
 def _part(model: Any, part: str) -> Subject:
-    return next(one for one in hugging_face(model, None) if one.part == part)
+    return next(one for one in hugging_face(deepcopy(model).float(), None) if one.part == part)
 
 
 def _cost(model: Any, tokens: int) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import Any
+from warnings import catch_warnings
 
 import torch
 
@@ -52,19 +53,15 @@ def audit(
     chosen = None if layers is None else tuple(layers)
     with one_thread(), torch.inference_mode(False), torch.enable_grad():
         if not isinstance(model, torch.nn.Module):
-            return _answer(_of_config(model, declared), progress)
+            return _of_config(model, declared, progress)
         with left_as_it_was(model):
             if is_hugging_face(model):
-                with quick_import():
-                    from anyseq.models.faults.asked_transformers import of_transformers
-
-                    question = of_transformers(model, declared, tokens, chosen, seconds)
-            else:
-                question = of_module(model, declared, tokens, chosen)
-            return _answer(question, progress)
+                return _of_transformers(model, (declared, tokens, chosen, seconds), progress)
+            with catch_warnings(action="ignore"):  # of what the copies of a model may not do
+                return _answer(of_module(model, declared, tokens, chosen), progress)
 
 
-def _of_config(what: Any, declared: Any) -> Question:
+def _of_config(what: Any, declared: Any, progress: Progress) -> Audit:
     if not is_config(what):
         raise InvalidArgument(
             f"model={what!r}: expected a torch module, or a Hugging Face config or the path of a "
@@ -72,8 +69,22 @@ def _of_config(what: Any, declared: Any) -> Question:
         )
     with quick_import():
         from anyseq.models.faults.asked_transformers import of_config
+        from anyseq.models.read_config import quiet
 
-        return of_config(what, declared)
+        question = of_config(what, declared)
+    with quiet():
+        return _answer(question, progress)
+
+
+def _of_transformers(model: Any, asked: tuple[Any, ...], progress: Progress) -> Audit:
+    with quick_import():
+        from anyseq.models.faults.asked_transformers import of_transformers
+        from anyseq.models.read_config import quiet
+
+        with quiet():
+            question = of_transformers(model, *asked)
+    with quiet():
+        return _answer(question, progress)
 
 
 def _answer(question: Question, progress: Progress) -> Audit:

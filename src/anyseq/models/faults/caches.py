@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import product
 from typing import Any, cast
 
 import torch
@@ -16,7 +17,11 @@ from anyseq.models.faults.subject import Subject, sequence_of
 from anyseq.nn import Transformer, make_cache
 
 _MEMORIES = ("past_key_values", "cache_params")
-_PARTS = (5, 3)  # tokens of the first calls; after them one by one
+_ONCE, _TWICE = (8,), (5, 3)  # tokens of the first calls; after them one by one
+_AT_ONCE = (
+    "hand over a prompt at once: beside attention it has layers that know nothing of what is "
+    "remembered where several tokens come after it, as in every model of this family"
+)
 
 Make = Callable[[Subject], Any]
 
@@ -30,9 +35,9 @@ def caches(asked: Asked) -> Iterator[Fault | Note]:
         raise NotChecked("an encoder has none")
     x, looked = subject.draw(seed=5), False
     whole = subject.run(x)
-    for name, make in _kinds(subject):
+    for (name, make), first in product(_kinds(subject), (_ONCE, _TWICE)):
         try:
-            out = _decoded(subject, x, make)
+            out = _decoded(subject, x, make, first)
         except _NoCache:
             continue
         except Exception as problem:
@@ -41,8 +46,10 @@ def caches(asked: Asked) -> Iterator[Fault | Note]:
             raise UnsupportedModel(f"decoding failed: {problem}") from problem
         looked = True
         effect = subject.differ(whole, out)[0]
-        if (effect > 0).any():
-            yield _fault(subject, x, name, make, effect)
+        if first == _TWICE and (effect > 0).any() and _is_the_familys_way(asked, make):
+            yield Note(_AT_ONCE)
+        elif (effect > 0).any():
+            yield _fault(subject, x, name, make, first, effect)
             return
     if not looked:
         raise NotChecked("it takes no cache that is known here (past_key_values)")
@@ -59,7 +66,8 @@ def _kinds(subject: Subject) -> Iterator[tuple[str, Make]]:
     if not subject.hugging_face:
         return
     yield "its own cache", lambda subject: None
-    yield "a static cache", _static
+    if subject.module._can_compile_fullgraph:  # the library's word for models that take one
+        yield "a static cache", _static
 
 
 def _static(subject: Subject) -> Any:
@@ -69,13 +77,28 @@ def _static(subject: Subject) -> Any:
     return StaticCache(config=config, max_cache_len=subject.tokens)
 
 
-def _decoded(subject: Subject, x: torch.Tensor, make: Make) -> torch.Tensor:
-    """The outputs of x, some tokens at a time."""
+def _is_the_familys_way(asked: Asked, make: Make) -> bool:
+    """Whether it has layers beside attention, and transformers' own model of this config cannot go
+    on with several tokens either."""
+    if asked.healthy is None or all(one.attends is not False for one in asked.claims.layers):
+        return False
+    x = asked.healthy.draw(seed=5)
+    try:
+        out = _decoded(asked.healthy, x, make, _TWICE)
+    except Exception:  # its own model cannot be asked
+        return False
+    return bool((asked.healthy.differ(asked.healthy.run(x), out) > 0).any())
+
+
+def _decoded(
+    subject: Subject, x: torch.Tensor, make: Make, first: tuple[int, ...]
+) -> torch.Tensor:
+    """The outputs of x, some tokens at a time: those of `first`, then one by one."""
     name = _memory(subject)
     memory, outs, start = make(subject), [], 0
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        for count in _sizes(x.shape[1]):
+        for count in _sizes(x.shape[1], first):
             part = x[:, start : start + count]
             given = subject.arguments(part) | {name: memory}
             if subject.hugging_face:
@@ -99,15 +122,18 @@ def _memory(subject: Subject) -> str:
     return found
 
 
-def _sizes(tokens: int) -> list[int]:
-    first = [*_PARTS] if tokens > sum(_PARTS) else [1]
-    return [*first, *[1] * (tokens - sum(first))]
+def _sizes(tokens: int, first: tuple[int, ...]) -> list[int]:
+    start = first if tokens > sum(first) else (1,)
+    return [*start, *[1] * (tokens - sum(start))]
 
 
-def _fault(subject: Subject, x: torch.Tensor, name: str, make: Make, effect: torch.Tensor) -> Fault:
+def _fault(
+    subject: Subject, x: torch.Tensor, name: str, make: Make, first: tuple[int, ...],
+    effect: torch.Tensor,
+) -> Fault:  # fmt: skip
     """The first output that differs, and the token that it notices in one run only."""
     i = int((effect > 0).int().argmax())
-    with_cache = influence(subject, x, lambda rows: _by_row(subject, rows, make))
+    with_cache = influence(subject, x, lambda rows: _by_row(subject, rows, make, first))
     without = influence(subject, x)
     apart = (with_cache - without)[i]
     only_one = apart.abs() * ((with_cache[i] > 0) != (without[i] > 0))
@@ -119,18 +145,22 @@ def _fault(subject: Subject, x: torch.Tensor, name: str, make: Make, effect: tor
         notices = f": it notices token {j}, which it does not without"
     return Fault(
         "cache", f"output {i} with {name} differs from that of the whole sequence{notices}",
-        (), "", (i, j), float(effect[i]), _snippet(subject, x, i, name),
+        (), "", (i, j), float(effect[i]), _snippet(subject, x, i, name, first),
         "compare what the cache holds, the mask over its keys, and the positions of new tokens",
     )  # fmt: skip
 
 
-def _by_row(subject: Subject, rows: torch.Tensor, make: Make) -> torch.Tensor:
+def _by_row(
+    subject: Subject, rows: torch.Tensor, make: Make, first: tuple[int, ...]
+) -> torch.Tensor:
     if subject.batched:
-        return _decoded(subject, rows, make)
-    return torch.cat([_decoded(subject, row[None], make) for row in rows])
+        return _decoded(subject, rows, make, first)
+    return torch.cat([_decoded(subject, row[None], make, first) for row in rows])
 
 
-def _snippet(subject: Subject, x: torch.Tensor, i: int, name: str) -> str:
+def _snippet(
+    subject: Subject, x: torch.Tensor, i: int, name: str, first: tuple[int, ...]
+) -> str:
     memory = _memory(subject)
     own = "anyseq.nn.make_cache(model)" if memory == "cache" else "None"
     if name == "a static cache":
@@ -146,7 +176,7 @@ def _snippet(subject: Subject, x: torch.Tensor, i: int, name: str) -> str:
         + "import anyseq\n" * ("anyseq" in own)
         + f"\n{sequence(subject, x)}\nmemory, start, parts = {own}, 0, []\n"
         f"with torch.no_grad():\n    whole = {call(subject)}\n"
-        f"    for count in {_sizes(x.shape[1])}:\n        answer = {step}\n{keep}"
+        f"    for count in {_sizes(x.shape[1], first)}:\n        answer = {step}\n{keep}"
         f"        parts.append(answer{output})\n        start += count\n"
         f"print((whole - torch.cat(parts, 1))[0, {i}].abs().max().item())  # 0 if both agree\n"
     )

@@ -43,6 +43,10 @@ def by_config(given: Any) -> ByConfig:
     """
     config = text_part(as_config(given))
     check_layers(config)
+    half = _half(config)
+    if half:
+        whole = {"is_encoder_decoder": True, "is_decoder": False}
+        config = type(config).from_dict(config.to_dict() | whole)
     with quiet():
         copy, stacks = copied(config)
     claims, small = {}, {}
@@ -55,7 +59,20 @@ def by_config(given: Any) -> ByConfig:
         raise UnsupportedModel(
             f"{type(config).__name__}: no part of its model moves content between tokens"
         )
+    if half:
+        model: Any = copy.model
+        part = model.get_encoder() if half == "encoder" else model.get_decoder()
+        claims, small = {"": claims[half]}, {"": small[half]}
+        copy = replace(copy, model=part)
     return ByConfig(config, claims, small, copy)
+
+
+def _half(config: PreTrainedConfig) -> str:
+    """Which half of an encoder-decoder it is that a config of such a family describes, if not all:
+    its models with one half only say so in their configs."""
+    if config.is_encoder_decoder or not type(config)().is_encoder_decoder:
+        return ""
+    return "decoder" if getattr(config, "is_decoder", False) else "encoder"
 
 
 def _claims(config: PreTrainedConfig, stack: SeenStack, size: str) -> Claims:

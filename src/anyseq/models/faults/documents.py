@@ -17,6 +17,10 @@ _RESTARTS = (
     "position_ids that restart do not keep packed documents apart in this family: give a mask of "
     "four dimensions as well"
 )
+_MIXED = (
+    "no mask keeps packed documents apart here: beside attention it has layers that carry content "
+    "along the whole sequence"
+)
 
 
 def documents(asked: Asked) -> Iterator[Fault | Note]:
@@ -30,6 +34,9 @@ def documents(asked: Asked) -> Iterator[Fault | Note]:
             continue
         looked = True
         if leak is None:
+            continue
+        if pack.name == "mask" and any(one.attends is False for one in asked.claims.layers):
+            yield Note(_MIXED)
             continue
         if pack.optional and _is_the_familys_way(asked, pack):
             yield Note(_RESTARTS)

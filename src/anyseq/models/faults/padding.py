@@ -13,6 +13,7 @@ from anyseq.models.faults.influence import influence, worst
 from anyseq.models.faults.rule import Asked, NotChecked, Note
 from anyseq.models.faults.snippets import call, sequence, two_calls
 from anyseq.models.faults.subject import Subject
+from anyseq.patterns import Pattern
 
 _LARGE = 1e4
 _SIDES = ("right", "left")
@@ -25,9 +26,30 @@ def padding(asked: Asked) -> Iterator[Fault | Note]:
         raise NotChecked("its forward takes no mask that says which tokens are real")
     for side in _SIDES:
         one = _Padded(subject, side)
+        given = subject.as_given()
+        if given is not None and not one.finite():
+            # the lowest float64 is -inf to a softmax that is taken in float32
+            one = _Padded(given, side)
         found = one.content() or one.amount(asked) or one.large()
         if found is not None:
             yield found
+
+
+def first_position(subject: Subject, x: torch.Tensor) -> int:
+    """The number of the first position where nobody says it: 0, or the one after that of padding,
+    as in RoBERTa."""
+    tables = (one for one in subject.module.modules() if isinstance(one, torch.nn.Embedding))
+    after = {one.padding_idx + 1 for one in tables if one.padding_idx is not None}
+    plain, places = subject.run(x), torch.arange(x.shape[1])[None]
+    for first in sorted(after - {0}):
+        try:
+            out = subject.run(x, positions=places + first)
+        except Exception:  # beyond its table
+            continue
+        zero = subject.differ(plain, subject.run(x, positions=places))
+        if (zero > 0).any() and not (subject.differ(plain, out) > 0).any():
+            return first
+    return 0
 
 
 class _Padded:
@@ -40,8 +62,9 @@ class _Padded:
         place = torch.arange(tokens)
         real = place < tokens - count if side == "right" else place >= count
         self.real = torch.stack([real, torch.ones_like(real)])
-        self.positions = (self.real.long().cumsum(1) - 1).clamp(min=0)
         self.x = subject.draw(2, seed=3)
+        self.first = first_position(subject, self.x[:1]) if self.takes_positions else 0
+        self.positions = (self.real.long().cumsum(1) - 1).clamp(min=0) + self.first
 
     def run(self, x: torch.Tensor, positions: bool = True) -> torch.Tensor:
         """The outputs of the padded row for its real tokens; others are 0."""
@@ -57,6 +80,10 @@ class _Padded:
     @property
     def takes_positions(self) -> bool:
         return self.subject.name_of("positions") is not None
+
+    def finite(self) -> bool:
+        """Whether the outputs of real tokens are numbers."""
+        return bool(self.run(self.x[:1]).isfinite().all())
 
     def content(self) -> Fault | None:
         """A fault where a real token's output changes with what stands in a padded place."""
@@ -82,21 +109,15 @@ class _Padded:
     def amount(self, asked: Asked) -> Fault | Note | None:
         """A fault, or advice, where real tokens give something else without padding."""
         count = int(self.real[0].sum())
-        alone = self.subject.run(self.x[:1][:, self.real[0]])
         for told in (True, False):
-            out = self.run(self.x[:1], told)[:, self.real[0]]
-            effect = self.subject.differ(alone, out)[0]
+            effect = self._apart(told)
             if not (effect > 0).any():
                 continue
+            advice = self._advice(asked, told)
+            if advice is not None:
+                return advice
             token = int(effect.argmax())
             place = int(self.real[0].nonzero()[token])
-            if not (told and self.takes_positions) and self._shifts(asked):
-                how = " unless position_ids say where its tokens are" * self.takes_positions
-                return Note(
-                    f"padding on the left moves the positions of the model{how}; "
-                    + ("pass position_ids, or pad" if self.takes_positions else "pad")
-                    + " on the right"
-                )
             return self._fault(
                 f"output {place} differs from that of the same {count} real tokens without padding "
                 f"on the {self.side}", (place, int((~self.real[0]).int().argmax())),
@@ -104,19 +125,44 @@ class _Padded:
                 "count positions from the first real token, and hand on the padding mask",
                 alone=True, told=told,
             )  # fmt: skip
-            return None
         return None
 
-    def _shifts(self, asked: Asked) -> bool:
-        """Whether it is the way of the family that positions count padding too."""
-        if self.side == "right":
+    def _apart(self, told: bool) -> torch.Tensor:
+        """(real tokens,) how much their outputs differ from those without padding."""
+        alone = self.subject.run(self.x[:1][:, self.real[0]])
+        return self.subject.differ(alone, self.run(self.x[:1], told)[:, self.real[0]])[0]
+
+    def _advice(self, asked: Asked, told: bool) -> Note | None:
+        """What to do where it is the way of the family that padding changes outputs: where it
+        counts the positions of padding too, or its patterns are others in longer sequences."""
+        counts = self.side == "left" and not (told and self.takes_positions)
+        longer = any(self._is_other(one.pattern) for one in asked.claims.layers)
+        healthy = asked.healthy
+        if healthy is not None and (counts or longer):
+            same = bool((_Padded(healthy, self.side)._apart(told) > 0).any())
+            counts, longer = counts and same, longer and same
+        elif counts:
+            counts = asked.claims.shifts is not False
+        if counts:
+            how = " unless position_ids say where its tokens are" * self.takes_positions
+            return Note(
+                f"padding on the left moves the positions of the model{how}; "
+                + ("pass position_ids, or pad" if self.takes_positions else "pad")
+                + " on the right"
+            )
+        if longer:
+            return Note(
+                "which tokens attend to which depends on how long the sequence is, padding "
+                "included: outputs change with the amount of padding"
+            )
+        return None
+
+    def _is_other(self, pattern: Pattern | None) -> bool:
+        """Whether a pattern connects real tokens otherwise than it does without padding."""
+        if pattern is None or pattern.natural_length is not None:
             return False
-        if asked.healthy is None:
-            return asked.claims.shifts is not False
-        other = _Padded(asked.healthy, self.side)
-        alone = asked.healthy.run(other.x[:1][:, other.real[0]])
-        out = other.run(other.x[:1], False)[:, other.real[0]]
-        return bool((asked.healthy.differ(alone, out) > 0).any())
+        real = self.real[0]
+        return not pattern.mask(len(real))[real][:, real].equal(pattern.mask(int(real.sum())))
 
     def large(self) -> Fault | Note | None:
         """Vectors in padded places may be large; NaN spreads through any weight of 0, which is
@@ -186,7 +232,8 @@ class _Padded:
         if name.endswith("key_padding_mask"):
             options["real"] = "~real"
         if told and self.takes_positions:
-            lines.append("positions = (real.long().cumsum(1) - 1).clamp(min=0)")
+            start = f" + {self.first}" * (self.first > 0)
+            lines.append(f"positions = (real.long().cumsum(1) - 1).clamp(min=0){start}")
             options["positions"] = "positions"
         one = call(subject, **options) + "[0][real[0]]"
         other = call(subject, "changed", **options) + "[0][real[0]]"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
 from inspect import signature
 from typing import Any
 
@@ -16,6 +17,9 @@ from anyseq.models.one_line import in_one_line
 
 _SPECIAL_BELOW = 4  # ids that are special in most vocabularies
 _READ = 11  # tokens that an encoder reads where the decoder is audited
+
+_CLOSE = {torch.float64: 1e-4, torch.float32: 1e-4}  # softmax and angles are in float32 in many
+_CLOSE_HALF = 3e-2
 
 _INVERTED = ("key_padding_mask", "src_key_padding_mask")
 _REAL = ("attention_mask", "key_mask", *_INVERTED)
@@ -34,6 +38,7 @@ class Subject:
     text, output: Python for the module, given the audited `model`, and for its output.
     tolerance: outputs that differ by no more, relative to the largest, count as equal.
     batched: whether rows may be run together; not where they influence each other.
+    given: the type of the weights that the caller's model has.
     """
 
     name: str
@@ -49,6 +54,7 @@ class Subject:
     tolerance: float = 1e-4
     batched: bool = True
     hugging_face: bool = False
+    given: torch.dtype | None = None
 
     def __post_init__(self) -> None:
         self.takes = frozenset(signature(self.module.forward).parameters)
@@ -76,6 +82,13 @@ class Subject:
         """Of its weights."""
         found = [one.dtype for one in self.module.parameters() if one.is_floating_point()]
         return found[0] if found else torch.get_default_dtype()
+
+    def as_given(self) -> Subject | None:
+        """The same with weights of the type that the caller's model has; None if it has it."""
+        if self.given in (None, self.dtype):
+            return None
+        module = deepcopy(self.module).to(self.given)
+        return replace(self, module=module, stack=module, tolerance=close(self.given))
 
     def name_of(self, what: str) -> str | None:
         """The argument by which the model is told of "real" tokens, "positions" or "documents";
@@ -205,6 +218,11 @@ def left_as_it_was(model: torch.nn.Module) -> Iterator[None]:
         for parameter, requires_grad, gradient in learned:
             parameter.requires_grad_(requires_grad)
             parameter.grad = gradient
+
+
+def close(dtype: torch.dtype) -> float:
+    """The tolerance of models with weights of that type."""
+    return _CLOSE.get(dtype, _CLOSE_HALF)
 
 
 def failed(name: str, problem: Exception) -> UnsupportedModel:

@@ -13,6 +13,7 @@ from torch.overrides import TorchFunctionMode
 from anyseq.errors import InvalidArgument, UnsupportedModel
 from anyseq.models.faults.subject import (
     Subject,
+    close,
     failed,
     ordinary_ids,
     sequence_of,
@@ -23,8 +24,6 @@ TOKENS = 30
 """Tokens that a model is run on, unless its windows or its table of positions ask for others."""
 
 _MOST_COPIED = 300_000_000  # weights
-_CLOSE = {torch.float64: 1e-4, torch.float32: 1e-4}  # softmax and angles are in float32 in many
-_CLOSE_HALF = 3e-2
 
 
 def copied(model: Any, x: dict[str, Any]) -> tuple[Any, str]:
@@ -105,7 +104,7 @@ def itself(model: Any, tokens: int) -> Subject:
     model.eval()
     subject = Subject(
         type(model).__name__, module, "the model itself", tokens, module, None, vocabulary,
-        tolerance=_CLOSE.get(_dtype(model), _CLOSE_HALF), hugging_face=True,
+        tolerance=close(_dtype(model)), hugging_face=True,
     )  # fmt: skip
     return _per_token(subject)
 
@@ -132,8 +131,9 @@ def hugging_face(model: Any, tokens: int | None) -> list[Subject]:
         "how": how,
         "tokens": length,
         "vocabulary": vocabulary,
-        "tolerance": _CLOSE.get(_dtype(module), _CLOSE_HALF),
+        "tolerance": close(_dtype(module)),
         "hugging_face": True,
+        "given": _dtype(model),
     }
     if not config.is_encoder_decoder:
         return [_per_token(Subject(name, module, stack=module, **common))]
@@ -155,6 +155,8 @@ def _per_token(subject: Subject) -> Subject:
         raise failed(subject.name, problem) from problem
     out = sequence_of(answer)
     if out is None or out.shape[:2] != x.shape[:2]:
+        if subject.stack is subject.module:
+            subject.stack = subject.module.base_model
         subject.module = subject.module.base_model
         subject.text += ".base_model"
         subject.__post_init__()
@@ -196,13 +198,13 @@ def plain(model: torch.nn.Module, tokens: int | None) -> list[Subject]:
         raise UnsupportedModel(f"{name} gives no tensor (batch, tokens, anything)")
     with torch.no_grad():
         answer = module(_exact(x).to(_dtype(module)) if features else x)
-    tolerance = _CLOSE.get(_dtype(module), _CLOSE_HALF)
+    tolerance = close(_dtype(module))
     names = ("logits", "prediction_logits", "last_hidden_state")
     output = "" if isinstance(answer, torch.Tensor) else next(
         (f".{one}" for one in names if hasattr(answer, one)), "[0]"
     )  # fmt: skip
     return [Subject(name, module, how, length, module, features, vocabulary,
-                    output=output, tolerance=tolerance)]  # fmt: skip
+                    output=output, tolerance=tolerance, given=_dtype(model))]  # fmt: skip
 
 
 def _vocabulary(model: torch.nn.Module, ids: torch.Tensor) -> int | None:
