@@ -68,7 +68,7 @@ def test_a_config_and_a_config_that_is_declared(
     other.write_text(json.dumps({"model_type": "mistral", "sliding_window": 7} | sizes))
     code, out, _ = run(capsys, "audit", str(tmp_path), "--declared", str(other))
     assert code == 1
-    assert "by its own config it has causal & window(7)" in out
+    assert "by its own config it has causal & window(7)" in " ".join(out.split())
     code, _, err = run(capsys, "audit", str(tmp_path), "--declared", "causal")
     assert code == 2
     assert "only another config can be declared" in err
