@@ -66,7 +66,7 @@ class Claims:
 
     def longest(self) -> int:
         """The least length at which every pattern hides something that all tokens before, or all
-        tokens, would not; as far as 2,048."""
+        tokens, would not; as far as 2,048. Patterns for one length only have no say."""
         length = 2
         patterns = {one.pattern for one in self.layers} - {None, Causal(), Full()}
         for pattern in patterns:
@@ -79,7 +79,10 @@ class Claims:
 
 def hides(pattern: Pattern, tokens: int) -> bool:
     """Whether a pattern hides something, beside later tokens, among so many."""
-    mask = pattern.mask(tokens)
+    try:
+        mask = pattern.mask(tokens)
+    except InvalidArgument:  # it names tokens beyond these
+        return False
     return not any(mask.equal(plain.mask(tokens)) for plain in (Causal(), Full()))
 
 
@@ -134,7 +137,10 @@ def _kind(position: Position) -> str | None:
 
 
 def _within(pattern: Pattern, other: Pattern) -> bool:
-    length = pattern.natural_length or 12
+    if pattern.natural_length is not None:
+        length = pattern.natural_length
+    else:
+        length = max(12, _least(pattern))
     return not bool((pattern.mask(length) & ~other.mask(length)).any())
 
 
@@ -148,6 +154,19 @@ def narrowed(claims: Claims, patterns: Sequence[Pattern | None], why: str) -> Cl
             one = replace(one, pattern=one.pattern & pattern, why=why)
         layers.append(one)
     return replace(claims, layers=tuple(layers))
+
+
+def _least(pattern: Pattern) -> int:
+    """The least number of tokens that has those which a pattern names."""
+    length = 1
+    while length < 2048:
+        try:
+            pattern.mask(length)
+        except InvalidArgument:
+            length *= 2
+        else:
+            break
+    return length
 
 
 def only(claims: Claims, layers: tuple[int, ...] | None) -> Claims:

@@ -17,7 +17,7 @@ from anyseq.models.faults.claims import Claim, Claims, aligned, core, differing
 from anyseq.models.faults.fault import Fault
 from anyseq.models.faults.repairs import repair_of_layer
 from anyseq.models.faults.rule import Asked, NotChecked, Note
-from anyseq.models.faults.seen import Array, Seen, largest, seen_layers, share
+from anyseq.models.faults.seen import Array, Seen, effects, largest, rounding, seen_layers, share
 from anyseq.models.faults.snippets import gradient_of_layer
 from anyseq.models.faults.subject import Subject
 from anyseq.models.function import random_weights
@@ -26,6 +26,7 @@ from anyseq.patterns import Causal, Full
 _GENTLE = 0.25  # of the size of weights: no score is so low that a key gets a weight of 0
 _CLEAR = 1e-3  # a gradient that large, relative to the largest of its row, has a forward effect
 _FELT = 1e-4  # an effect that large has a gradient
+_LITTLE, _MORE = 1e-3, 0.1  # changes of a token: in float64, and where rounding is coarse
 _SHOWN = 4  # names of modules in a note
 _KINDS = {
     "none": "no positions",
@@ -136,7 +137,7 @@ def _beyond(layer: Layer) -> Iterator[Fault]:
     if seen.felt is None:
         return
     untrained = (seen.felt > _FELT) & ~seen.sees & layer.declared
-    if untrained.any():
+    if untrained.any() and (untrained := untrained & _felt_nearby(layer)).any():
         yield layer.fault(
             "gradient",
             "token {i} attends to token {j}, which gets no gradient from it",
@@ -144,6 +145,16 @@ def _beyond(layer: Layer) -> Iterator[Fault]:
             "look for detach(), no_grad() or a backward pass of its own",
             "not 0 if gradients reach token {j} from output {i}",
         )
+
+
+def _felt_nearby(layer: Layer) -> Array:
+    """Whether outputs change with each token that changes a little, one way and the other: not
+    where a sparse map gives a weight of 0, and so does all that is near."""
+    rounded = rounding(layer.subject)
+    size = _LITTLE if rounded < _LITTLE**2 else _MORE
+    ways = [effects(layer.seen.call, rounded, sign * size) for sign in (1, -1)]
+    pairs: Array = np.all([way > 0 for way in ways if way is not None], axis=0)
+    return pairs
 
 
 def _missing(layer: Layer) -> Array:

@@ -62,7 +62,7 @@ def seen_layers(subject: Subject, positions: bool = False) -> list[Seen]:
             step.call,
             any(call.scores for call in step.call.walk()),
             step.sees,
-            _felt(step, rows, _ROUNDED if subject.dtype == torch.float64 else subject.tolerance),
+            None if step.borrows else effects(step.call, rounding(subject)),
             told_by_scores(step.call, rows) if positions else Told("unseen"),
         )
         for step in found
@@ -83,19 +83,24 @@ def _prefix(subject: Subject) -> str:
     )
 
 
-def _felt(step: Step, rows: int, rounded: float) -> Array | None:
-    """How much each output of a call changes with each token that it is handed, run forward."""
-    call = step.call
-    if call.x is None or call.out is None or call.shape[0] != rows or step.borrows:
+def rounding(subject: Subject) -> float:
+    """Effects on a layer's outputs up to this, relative to the largest, are rounding."""
+    return _ROUNDED if subject.dtype == torch.float64 else subject.tolerance
+
+
+def effects(call: Call, rounded: float, size: float = 1.0) -> Array | None:
+    """How much each output of a call changes with each token that it is handed, run forward. size:
+    of the change, relative to what the token holds."""
+    if call.x is None or call.out is None or call.shape[0] not in _ROWS:
         return None
-    tokens = call.shape[1]
+    rows, tokens = call.shape[:2]
     found = np.zeros((tokens, tokens))
     noise = torch.randn(call.shape, generator=generator(6), dtype=torch.float64).to(call.x)
     with torch.no_grad():
         for start in range(0, tokens, rows):
             x = call.x.detach().clone()
             for row, token in enumerate(range(start, min(start + rows, tokens))):
-                x[row, token] += noise[row, token] * x.std()
+                x[row, token] += size * noise[row, token] * x.std()
             try:
                 with torch.random.fork_rng(devices=[]):
                     torch.manual_seed(0)

@@ -3,6 +3,7 @@ copy of its class where it is too large, or its windows too wide."""
 
 from __future__ import annotations
 
+from collections import Counter
 from copy import deepcopy
 from typing import Any
 
@@ -127,6 +128,8 @@ def hugging_face(model: Any, tokens: int | None) -> list[Subject]:
         raise
     except Exception as problem:
         raise failed(name, problem) from problem
+    reads = module.get_encoder() if config.is_encoder_decoder else module
+    length = _worked_on(reads, x, length)
     common: dict[str, Any] = {
         "how": how,
         "tokens": length,
@@ -143,6 +146,25 @@ def hugging_face(model: Any, tokens: int | None) -> list[Subject]:
                 output=".last_hidden_state", part="encoder", **common),
         _per_token(Subject(name, module, stack=decoder, part="decoder", **common)),
     ]  # fmt: skip
+
+
+def _worked_on(module: Any, x: torch.Tensor, tokens: int) -> int:
+    """How many tokens a model works on where it is handed so many: more if it pads them to a
+    multiple of its windows, as Longformer does."""
+    lengths: Counter[int] = Counter()
+
+    def note(part: torch.nn.Module, args: Any, out: Any) -> None:
+        if isinstance(out, torch.Tensor) and out.ndim == 3:
+            lengths[out.shape[1]] += 1
+
+    hooks = [part.register_forward_hook(note) for part in module.modules()]
+    try:
+        _outputs(module, {"input_ids": x})
+    finally:
+        for hook in hooks:
+            hook.remove()
+    ((most, _),) = lengths.most_common(1) or ((tokens, 1),)
+    return most if tokens < most < 2 * tokens else tokens
 
 
 def _per_token(subject: Subject) -> Subject:
