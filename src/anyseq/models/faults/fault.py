@@ -26,7 +26,7 @@ class Fault:
         sdpa and anyseq's attention disagree).
     says: what is wrong, in a sentence.
     layers: where, counted from 1; () for the model as a whole. module: the name of the first of
-        these layers in the model.
+        these layers in the model, or of the part of it that is at fault, where that is known.
     pair: (i, j): output i, and the token j that it depends on, or should; counted from 0.
     size: how much output i differs from what it should be, relative to the largest number there.
     snippet: Python that shows it on the audited model, named `model`.
@@ -46,7 +46,9 @@ class Fault:
         return "\n".join(_item(self.rule, self._sentences()))
 
     def _sentences(self) -> Iterator[str]:
-        where = f"{layers_named(self.layers)} ({self.module}): " if self.layers else ""
+        where = f"{self.module}: " if self.module else ""
+        if self.layers:
+            where = f"{layers_named(self.layers)} ({self.module}): "
         effect = f" (effect {self.size:.2g})" if self.size > 0 else ""
         yield f"{where}{self.says}{effect}"
         if self.repair is not None:

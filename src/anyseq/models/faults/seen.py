@@ -115,14 +115,20 @@ def effects(call: Call, rounded: float, size: float = 1.0) -> Array | None:
     return found
 
 
-def largest(chosen: Array, seen: Seen) -> tuple[tuple[int, int], float]:
-    """The chosen pair with the largest effect, and its size."""
+def largest(chosen: Array, seen: Seen) -> tuple[int, int]:
+    """The chosen pair with the largest effect."""
     effect = np.where(chosen, 1e-300 if seen.felt is None else seen.felt + 1e-300, 0.0)
     i, j = (int(one) for one in np.unravel_index(effect.argmax(), effect.shape))
-    return (i, j), float(effect[i, j]) if effect[i, j] > 1e-200 else share(seen, (i, j))
+    return i, j
 
 
 def share(seen: Seen, pair: tuple[int, int]) -> float:
+    """How much output i changes with token j; by gradients where that was not felt."""
+    felt = 0.0 if seen.felt is None else float(seen.felt[pair])
+    return felt or gradient_share(seen, pair)
+
+
+def gradient_share(seen: Seen, pair: tuple[int, int]) -> float:
     """The gradient of output i by token j, relative to the largest by any token."""
     call, (i, j) = seen.call, pair
     if call.x is None or call.out is None:
