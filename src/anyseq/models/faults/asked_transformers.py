@@ -39,7 +39,7 @@ def of_config(config: Any, declared: Any) -> Question:
     return Question(
         f"{type(found.healthy.model).__name__}, a small copy made from the config",
         source_of(declared, "the config"),
-        _paired(found.healthy.model.float(), found.small, None, None),
+        _paired(found.healthy.model.float(), found.small, found.healthy.model, None),
         faults=() if declared is None else _contradicting(found, by_config(declared)),
     )
 
