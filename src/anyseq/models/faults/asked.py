@@ -67,9 +67,10 @@ def of_config(config: Any, declared: Any) -> Question:
 
     found = by_config(config)
     claims = found.small if declared is None else _given(declared, found.small)
-    asked = _paired(found.healthy.model.float(), claims, None, None)
+    model = found.healthy.model.float()
+    asked = _paired(model, claims, model, None)
     return Question(
-        f"{type(found.healthy.model).__name__}, a small copy made from the config",
+        f"{type(model).__name__}, a small copy made from the config",
         _source(declared, "the config"),
         asked,
     )

@@ -90,6 +90,14 @@ class Subject:
         module = deepcopy(self.module).to(self.given)
         return replace(self, module=module, stack=module, tolerance=close(self.given))
 
+    def rounding(self, x: torch.Tensor) -> float:
+        """How much rounding to float32 changes outputs, relative to the largest: parts of many
+        models round so, whatever their weights are."""
+        if self.dtype != torch.float64:
+            return 0.0
+        module = deepcopy(self.module).float()
+        return float(self.differ(self.run(x), replace(self, module=module).run(x)).max())
+
     def name_of(self, what: str) -> str | None:
         """The argument by which the model is told of "real" tokens, "positions" or "documents";
         None if it cannot be told."""
