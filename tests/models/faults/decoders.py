@@ -107,7 +107,9 @@ DECODERS: dict[str, Make] = {
     "nemotron": alone("NemotronForCausalLM", GROUPED),
     "diffllama": alone("DiffLlamaForCausalLM", GROUPED),
     "doge": alone("DogeForCausalLM", GROUPED),
-    "xglm": alone("XGLMForCausalLM", SIZES, d_model=32, ffn_dim=64, num_layers=2, attention_heads=4),
+    "xglm": alone(
+        "XGLMForCausalLM", SIZES, d_model=32, ffn_dim=64, num_layers=2, attention_heads=4,
+    ),
     "biogpt": alone("BioGptForCausalLM"),
     "persimmon": alone("PersimmonForCausalLM"),
     "modernbert decoder": alone(

@@ -32,7 +32,9 @@ ENCODERS: dict[str, Make] = {
         global_attn_every_n_layers=2, cls_token_id=1, sep_token_id=2,
     ),
     "electra": alone("ElectraForMaskedLM", SIZES, embedding_size=16),
-    "distilbert": alone("DistilBertForMaskedLM", SIZES, dim=32, n_layers=2, n_heads=4, hidden_dim=64),
+    "distilbert": alone(
+        "DistilBertForMaskedLM", SIZES, dim=32, n_layers=2, n_heads=4, hidden_dim=64,
+    ),
     "albert": alone("AlbertForMaskedLM", SIZES, embedding_size=16),
     "deberta": alone("DebertaForMaskedLM", SIZES, relative_attention=True, pos_att_type="c2p|p2c"),
     "deberta-v2": alone(
@@ -52,7 +54,9 @@ ENCODERS: dict[str, Make] = {
     "luke": alone("LukeForMaskedLM", SIZES, entity_vocab_size=20, entity_emb_size=16),
     "ibert": alone("IBertForMaskedLM"),
     "megatron-bert": alone("MegatronBertForMaskedLM"),
-    "rembert": alone("RemBertForMaskedLM", SIZES, input_embedding_size=16, output_embedding_size=16),
+    "rembert": alone(
+        "RemBertForMaskedLM", SIZES, input_embedding_size=16, output_embedding_size=16,
+    ),
 }  # fmt: skip
 
 ENCODER_DECODERS: dict[str, Make] = {
@@ -66,5 +70,8 @@ ENCODER_DECODERS: dict[str, Make] = {
     "t5": alone("T5ForConditionalGeneration", T5),
     "umt5": alone("UMT5ForConditionalGeneration", T5),
     "longt5": alone("LongT5ForConditionalGeneration", T5, local_radius=4),
-    "led": alone("LEDForConditionalGeneration", BOTH, attention_window=4, max_encoder_position_embeddings=64),
+    "led": alone(
+        "LEDForConditionalGeneration", BOTH, attention_window=4,
+        max_encoder_position_embeddings=64,
+    ),
 }  # fmt: skip

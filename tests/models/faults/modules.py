@@ -60,9 +60,7 @@ class Padded(nn.Module):
     def forward(
         self, ids: torch.Tensor, src_key_padding_mask: torch.Tensor | None = None
     ) -> torch.Tensor:
-        out: torch.Tensor = self.layer(
-            self.tokens(ids), src_key_padding_mask=src_key_padding_mask
-        )
+        out: torch.Tensor = self.layer(self.tokens(ids), src_key_padding_mask=src_key_padding_mask)
         return out
 
 
@@ -74,9 +72,7 @@ class Packed(nn.Module):
         self.tokens = nn.Embedding(80, 32)
         self.mixes = nn.MultiheadAttention(32, 4, batch_first=True)
 
-    def forward(
-        self, ids: torch.Tensor, document_ids: torch.Tensor | None = None
-    ) -> torch.Tensor:
+    def forward(self, ids: torch.Tensor, document_ids: torch.Tensor | None = None) -> torch.Tensor:
         x, count = self.tokens(ids), ids.shape[1]
         hidden = torch.ones(count, count, dtype=torch.bool).triu(1).expand(len(ids), -1, -1)
         if document_ids is not None:

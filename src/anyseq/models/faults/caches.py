@@ -92,9 +92,7 @@ def _is_the_familys_way(asked: Asked, make: Make) -> bool:
     return bool((asked.healthy.differ(asked.healthy.run(x), out) > 0).any())
 
 
-def _decoded(
-    subject: Subject, x: torch.Tensor, make: Make, first: tuple[int, ...]
-) -> torch.Tensor:
+def _decoded(subject: Subject, x: torch.Tensor, make: Make, first: tuple[int, ...]) -> torch.Tensor:
     """The outputs of x, some tokens at a time: those of `first`, then one by one."""
     name = _memory(subject)
     memory, outs, start = make(subject), [], 0
@@ -160,9 +158,7 @@ def _by_row(
     return torch.cat([_decoded(subject, row[None], make, first) for row in rows])
 
 
-def _snippet(
-    subject: Subject, x: torch.Tensor, i: int, name: str, first: tuple[int, ...]
-) -> str:
+def _snippet(subject: Subject, x: torch.Tensor, i: int, name: str, first: tuple[int, ...]) -> str:
     memory = _memory(subject)
     own = "anyseq.nn.make_cache(model)" if memory == "cache" else "None"
     if name == "a static cache":

@@ -206,6 +206,8 @@ class _Padded:
             told["positions"] = self.positions
         with torch.no_grad():
             vectors = embed(self.x)
+            if not isinstance(vectors, torch.Tensor):
+                return None
             mask = torch.cat([padded, torch.zeros_like(padded)])
             other = torch.where(mask, value * vectors, vectors)
             try:
