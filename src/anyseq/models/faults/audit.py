@@ -12,8 +12,8 @@ from anyseq.base import Progress, at_least_one, one_thread, positive, silent
 from anyseq.errors import AnyseqError, InvalidArgument, UnsupportedModel
 from anyseq.models.faults.asked import Question, is_config, of_module
 from anyseq.models.faults.fault import Audit, Check, Fault
+from anyseq.models.faults.left import left_as_it_was, same_random_numbers
 from anyseq.models.faults.rule import Asked, NotChecked, Note, Rule
-from anyseq.models.faults.subject import left_as_it_was
 from anyseq.models.one_line import in_one_line
 from anyseq.models.quick_import import quick_import
 from anyseq.models.running import is_hugging_face
@@ -51,7 +51,9 @@ def audit(
         at_least_one("tokens", tokens)
     positive("seconds", seconds)
     chosen = None if layers is None else tuple(layers)
-    with one_thread(), torch.inference_mode(False), torch.enable_grad():
+    with (
+        one_thread(), same_random_numbers(), torch.inference_mode(False), torch.enable_grad()
+    ):  # fmt: skip
         if not isinstance(model, torch.nn.Module):
             return _of_config(model, declared, progress)
         with left_as_it_was(model):

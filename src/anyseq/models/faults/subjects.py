@@ -211,15 +211,14 @@ def plain(model: torch.nn.Module, tokens: int | None) -> list[Subject]:
         x = torch.zeros(1, length, features, dtype=_dtype(model))
     try:
         module, how = copied(model, {"": x})
-        out = sequence_of(module(_exact(x).to(_dtype(module)) if features else x))
+        with torch.no_grad():
+            answer = module(_exact(x).to(_dtype(module)) if features else x)
     except InvalidArgument:
         raise
     except Exception as problem:
         raise failed(name, problem) from problem
-    if out is None:
+    if sequence_of(answer) is None:
         raise UnsupportedModel(f"{name} gives no tensor (batch, tokens, anything)")
-    with torch.no_grad():
-        answer = module(_exact(x).to(_dtype(module)) if features else x)
     tolerance = close(_dtype(module))
     names = ("logits", "prediction_logits", "last_hidden_state")
     output = "" if isinstance(answer, torch.Tensor) else next(

@@ -81,7 +81,11 @@ def _forgetful(faulty: bool) -> Model:
     def last(mask: torch.Tensor | None, x: torch.Tensor) -> torch.Tensor:
         tokens = x.shape[1]
         near = torch.ones(tokens, tokens, dtype=torch.bool).tril().triu(-7)
-        return near if mask is None else near.expand_as(mask) & (mask if mask.dtype == torch.bool else mask == 0)
+        return (
+            near
+            if mask is None
+            else near.expand_as(mask) & (mask if mask.dtype == torch.bool else mask == 0)
+        )
 
     if faulty:
         with_mask(attentions(model, 3)[0], last)
