@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from math import isfinite
 from textwrap import indent, wrap
 from typing import Any
 
@@ -85,8 +86,11 @@ class Audit:
         return not self.faults
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return {"passed": self.passed} | asdict(self)
+        """For JSON, which has no infinity: a size that is infinite is None."""
+        found = {"passed": self.passed} | asdict(self)
+        for one in found["faults"]:
+            one["size"] = one["size"] if isfinite(one["size"]) else None
+        return found
 
     def __str__(self) -> str:
         count = len(self.faults)

@@ -10,7 +10,6 @@ from typing import Any
 import torch
 
 from anyseq.errors import AnyseqError
-from anyseq.hf import use
 from anyseq.models.faults.fault import Fault
 from anyseq.models.faults.influence import influence
 from anyseq.models.faults.rule import Asked, NotChecked, Note
@@ -28,9 +27,10 @@ def implementations(asked: Asked) -> Iterator[Fault | Note]:
         raise NotChecked("only transformers' models have several attention functions")
     if subject.part:
         raise NotChecked("not done for the parts of an encoder-decoder")
-    attached = getattr(subject.module, "anyseq_attachment", None)
-    if attached is not None and any(one is not None for one in attached.patterns):
-        raise NotChecked("it attends by patterns that only anyseq's attention knows")
+    from anyseq.hf import has_gain, patterns_on
+
+    if any(patterns_on(subject.module) or ()) or has_gain(subject.module):
+        raise NotChecked("its pattern or gain is of anyseq's attention alone")
     x = subject.draw(seed=6)
     own: Any = subject.module.config
     now = own._attn_implementation
@@ -59,6 +59,8 @@ def _with(subject: Subject, name: str) -> Subject:
     """The same with another attention function, on a copy."""
     module: Any = deepcopy(subject.module)
     if name == OURS:
+        from anyseq.hf import use
+
         module = use(module).eval()
     else:
         module.set_attn_implementation(name)

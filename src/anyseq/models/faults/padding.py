@@ -38,8 +38,8 @@ def padding(asked: Asked) -> Iterator[Fault | Note]:
 def first_position(subject: Subject, x: torch.Tensor) -> int:
     """The number of the first position where nobody says it: 0, or the one after that of padding,
     as in RoBERTa."""
-    tables = (one for one in subject.module.modules() if isinstance(one, torch.nn.Embedding))
-    after = {one.padding_idx + 1 for one in tables if one.padding_idx is not None}
+    ids = (getattr(one, "padding_idx", None) for one in subject.module.modules())
+    after = {one + 1 for one in ids if isinstance(one, int)}
     plain, places = subject.run(x), torch.arange(x.shape[1])[None]
     for first in sorted(after - {0}):
         try:
@@ -67,14 +67,13 @@ class _Padded:
         self.positions = (self.real.long().cumsum(1) - 1).clamp(min=0) + self.first
 
     def run(self, x: torch.Tensor, positions: bool = True) -> torch.Tensor:
-        """The outputs of the padded row for its real tokens; others are 0."""
-        told: dict[str, Any] = (
-            {"positions": self.positions} if positions and self.takes_positions else {}
-        )
-        rows = [
-            self.subject.run(torch.stack([row, self.x[1]]), real=self.real, **told)[:1] for row in x
-        ]
-        out = torch.cat(rows)
+        """The outputs of padded rows for their real tokens, beside one without padding; 0 for what
+        is padding."""
+        which = torch.tensor([0] * len(x) + [1])
+        told: dict[str, Any] = {"real": self.real[which]}
+        if positions and self.takes_positions:
+            told["positions"] = self.positions[which]
+        out = self.subject.run(torch.cat([x, self.x[1:]]), **told)[:-1]
         return torch.where(self.real[:1, :, None], out, 0.0)
 
     @property
@@ -212,6 +211,8 @@ class _Padded:
             told["positions"] = self.positions
         with torch.no_grad():
             vectors = embed(self.x)
+            if not isinstance(vectors, torch.Tensor):
+                return None
             mask = torch.cat([padded, torch.zeros_like(padded)])
             other = torch.where(mask, value * vectors, vectors)
             try:

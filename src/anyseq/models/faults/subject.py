@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from inspect import signature
@@ -91,6 +89,14 @@ class Subject:
             return None
         module = deepcopy(self.module).to(self.given)
         return replace(self, module=module, stack=module, tolerance=close(self.given))
+
+    def rounding(self, x: torch.Tensor) -> float:
+        """How much rounding to float32 changes outputs, relative to the largest: parts of many
+        models round so, whatever their weights are."""
+        if self.dtype != torch.float64:
+            return 0.0
+        module = deepcopy(self.module).float()
+        return float(self.differ(self.run(x), replace(self, module=module).run(x)).max())
 
     def name_of(self, what: str) -> str | None:
         """The argument by which the model is told of "real" tokens, "positions" or "documents";
@@ -210,27 +216,6 @@ def ordinary_ids(count: int, config: Any = None) -> torch.Tensor:
         if name.endswith(("token_id", "token_index")):
             special |= set(value if isinstance(value, list) else [value])
     return torch.tensor([one for one in range(count) if one not in special])
-
-
-@contextmanager
-def left_as_it_was(model: torch.nn.Module) -> Iterator[None]:
-    """Attributes, modes, buffers and random numbers are afterwards as they were."""
-    attributes = [(module, dict(module.__dict__)) for module in model.modules()]
-    buffers = [(one, one.detach().clone()) for one in model.buffers() if not one.is_meta]
-    learned = [(one, one.requires_grad, one.grad) for one in model.parameters()]
-    try:
-        with torch.random.fork_rng():
-            yield
-    finally:
-        for module, before in attributes:
-            module.__dict__.clear()
-            module.__dict__.update(before)
-        with torch.no_grad():
-            for one, value in buffers:
-                one.copy_(value)
-        for parameter, requires_grad, gradient in learned:
-            parameter.requires_grad_(requires_grad)
-            parameter.grad = gradient
 
 
 def close(dtype: torch.dtype) -> float:

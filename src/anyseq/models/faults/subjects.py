@@ -3,10 +3,12 @@ copy of its class where it is too large, or its windows too wide."""
 
 from __future__ import annotations
 
+from collections import Counter
 from copy import deepcopy
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch.overrides import TorchFunctionMode
 
 from anyseq.errors import InvalidArgument, UnsupportedModel
@@ -140,6 +142,8 @@ def hugging_face(model: Any, tokens: int | None) -> list[Subject]:
         raise
     except Exception as problem:
         raise failed(name, problem) from problem
+    reads = module.get_encoder() if config.is_encoder_decoder else module
+    length = _worked_on(reads, x, length)
     common: dict[str, Any] = {
         "how": how,
         "tokens": length,
@@ -156,6 +160,25 @@ def hugging_face(model: Any, tokens: int | None) -> list[Subject]:
                 output=".last_hidden_state", part="encoder", **common),
         _per_token(Subject(name, module, stack=decoder, part="decoder", **common)),
     ]  # fmt: skip
+
+
+def _worked_on(module: Any, x: torch.Tensor, tokens: int) -> int:
+    """How many tokens a model works on where it is handed so many: more if it pads them to a
+    multiple of its windows, as Longformer does."""
+    lengths: Counter[int] = Counter()
+
+    def note(part: torch.nn.Module, args: Any, out: Any) -> None:
+        if isinstance(out, torch.Tensor) and out.ndim == 3:
+            lengths[out.shape[1]] += 1
+
+    hooks = [part.register_forward_hook(note) for part in module.modules()]
+    try:
+        _outputs(module, {"input_ids": x})
+    finally:
+        for hook in hooks:
+            hook.remove()
+    ((most, _),) = lengths.most_common(1) or ((tokens, 1),)
+    return most if tokens < most < 2 * tokens else tokens
 
 
 def _per_token(subject: Subject) -> Subject:
@@ -202,15 +225,14 @@ def plain(model: torch.nn.Module, tokens: int | None) -> list[Subject]:
         x = torch.zeros(1, length, features, dtype=_dtype(model))
     try:
         module, how = copied(model, {"": x})
-        out = sequence_of(module(_exact(x).to(_dtype(module)) if features else x))
+        with torch.no_grad():
+            answer = module(_exact(x).to(_dtype(module)) if features else x)
     except InvalidArgument:
         raise
     except Exception as problem:
         raise failed(name, problem) from problem
-    if out is None:
+    if sequence_of(answer) is None:
         raise UnsupportedModel(f"{name} gives no tensor (batch, tokens, anything)")
-    with torch.no_grad():
-        answer = module(_exact(x).to(_dtype(module)) if features else x)
     tolerance = close(_dtype(module))
     names = ("logits", "prediction_logits", "last_hidden_state")
     output = "" if isinstance(answer, torch.Tensor) else next(
@@ -221,26 +243,37 @@ def plain(model: torch.nn.Module, tokens: int | None) -> list[Subject]:
 
 
 def _vocabulary(model: torch.nn.Module, ids: torch.Tensor) -> int | None:
-    """The size of the smallest table that is read by the ids which a module is handed; None if it
+    """The size of the smallest table that is read at the ids which a module is handed; None if it
     cannot be run on ids."""
-    tables = _Tables(ids)
+    reads = _Reads(ids)
     try:
-        with tables:
+        with reads:
             _outputs(model.eval(), {"": ids})
     except Exception:  # it takes something else
         return None
-    return min(tables.sizes, default=None)
+    return min(reads.sizes, default=None)
 
 
-class _Tables(TorchFunctionMode):
-    """Notes the sizes of the tables of which these ids are entries."""
+class _Reads(TorchFunctionMode):
+    """sizes: of the tables of vectors that are read at the given ids."""
 
     def __init__(self, ids: torch.Tensor) -> None:
         super().__init__()
         self.ids = ids
         self.sizes: list[int] = []
 
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if func is torch.nn.functional.embedding and torch.equal(args[0].cpu(), self.ids):
-            self.sizes.append(len(args[1]))
-        return func(*args, **(kwargs or {}))
+    def __torch_function__(
+        self, function: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        name = getattr(function, "__name__", "")
+        if name == "embedding":
+            given = [*args, *kwargs.values()]
+            self._note(*(given[:2] if function is F.embedding else given[1::-1]))
+        elif name == "__getitem__" and isinstance(args[1], torch.Tensor):
+            self._note(args[1], args[0])
+        return function(*args, **kwargs)
+
+    def _note(self, index: torch.Tensor, table: torch.Tensor) -> None:
+        if table.ndim == 2 and torch.equal(index.cpu(), self.ids):
+            self.sizes.append(len(table))
