@@ -7,7 +7,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test soak matrix package sanitize zoo hf-types lint types layers bench clean
+.PHONY: demo test soak matrix package sanitize zoo hf-types faults lint types layers bench clean
 
 demo: .venv/core
 	$(BIN)/anyseq demo
@@ -42,6 +42,10 @@ zoo: .venv/full
 # Every type of model that transformers has, with hf.use: docs/hf.json and the table of docs/hf.md.
 hf-types: .venv/full
 	OMP_NUM_THREADS=1 $(BIN)/python tests/hf_types.py
+
+# Models with planted faults, and what an audit says of them: docs/faults.md. A minute.
+faults: .venv/full
+	OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python tests/models/faults/page.py
 
 lint: .venv/full
 	$(BIN)/ruff check

@@ -10,7 +10,7 @@ from time import perf_counter
 from typing import Any
 
 from anyseq.base import layers_named
-from anyseq.errors import AnyseqError, InvalidArgument
+from anyseq.errors import AnyseqError, InvalidArgument, UnsupportedModel
 from anyseq.hf import patterns_on
 from anyseq.models.faults.asked import Question, is_config, length_of, source_of
 from anyseq.models.faults.claims import Claims, claims_of, narrowed, only
@@ -54,7 +54,12 @@ def of_transformers(
     """Of a Hugging Face model: itself, if that is quick; and small, if it is not or if its windows
     are too wide to go past."""
     name = type(model).__name__
-    found = by_config(model.config)
+    try:
+        found = by_config(model.config)
+    except UnsupportedModel:  # what is declared may be read where the model's own config is not
+        if not is_config(declared):
+            raise
+        found = by_config(declared)
     claims, small, own = found.claims, found.small, found.healthy.model
     faults: tuple[Fault, ...] = ()
     if declared is None:

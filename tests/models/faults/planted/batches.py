@@ -119,12 +119,12 @@ FAULTS = [
     Planted(
         "all rows use the mask of the first", "mistral",
         "The mask is that of the first row of the batch, expanded to all rows.",
-        _first_row, "rows", (), anywhere, (), "huggingface/transformers#47651",
+        _first_row, "rows", (), anywhere, (),
     ),
     Planted(
         "all rows use the mask of the last", "llama",
         "The mask is that of the last row of the batch, expanded to all rows.",
-        _last_row, "rows", (), anywhere, (), "huggingface/transformers#47651",
+        _last_row, "rows", (), anywhere, (),
     ),
     Planted(
         "dropout in evaluation", "bert",

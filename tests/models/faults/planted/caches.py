@@ -100,21 +100,21 @@ FAULTS = [
     Planted(
         "positions restart at every step", "gpt2",
         "A step with a cache counts its positions from 0.",
-        _positions_restart, "cache", (), thread="NVIDIA-NeMo/Megatron-Bridge#5259",
+        _positions_restart, "cache", (),
     ),
     Planted(
         "positions are one too large with a cache", "smollm3",
         "After the first step positions are those of the next token.",
-        _positions_late, "cache", (), thread="NVIDIA-NeMo/Megatron-Bridge#5259",
+        _positions_late, "cache", (),
     ),
     Planted(
         "the cache evicts too early", "mistral",
         "The cache keeps a window of 6 tokens, the model has one of 8.",
-        _evicted, "cache", (), thread="vllm-project/vllm#51756",
+        _evicted, "cache", (),
     ),
     Planted(
         "decoding forgets the padding mask", "llama",
         "After the first step with a cache the mask is all ones.",
-        _padding_forgotten, "cache", (), thread="unslothai/unsloth#9848",
+        _padding_forgotten, "cache", (),
     ),
 ]  # fmt: skip

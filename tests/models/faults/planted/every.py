@@ -13,8 +13,5 @@ from models.faults.planted import (
     windows,
 )
 
-PLANTED = tuple(
-    planted
-    for kind in (windows, futures, packing, padding, caches, positions, batches, gradients)
-    for planted in kind.FAULTS
-)
+KINDS = (windows, futures, packing, padding, caches, positions, batches, gradients)
+PLANTED = tuple(planted for kind in KINDS for planted in kind.FAULTS)

@@ -112,6 +112,6 @@ FAULTS = [
     Planted(
         "eager attention with another scale", "qwen2",
         "With eager attention the scores of the second layer are multiplied by 0.",
-        _eager_without_scaling, "implementations", (), thread="unslothai/unsloth#8253",
+        _eager_without_scaling, "implementations", (),
     ),
 ]  # fmt: skip

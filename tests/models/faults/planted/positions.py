@@ -29,8 +29,7 @@ FAULTS = [
     Planted(
         "the list of layers without RoPE is read the other way", "smollm3",
         "no_rope_layers says 1 where there is RoPE; the port took it for the layers without.",
-        _reversed, "position", (1,), follows=("position",),
-        thread="huggingface/transformers#43756",
+        _reversed, "position", (1,), thread="huggingface/transformers#43756",
     ),
     Planted(
         "RoPE in a layer without positions", "cohere2",

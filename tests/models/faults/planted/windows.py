@@ -130,8 +130,7 @@ FAULTS = [
         "a patched forward drops the mask", "mistral",
         "The attention of each layer was patched for speed; the new forward hands the old one no "
         "mask.",
-        _patched, "window", (1, 2, 3, 4), window(8), ("rows", "padding", "documents", "cache",
-        "implementations"), "unslothai/unsloth#8253",
+        _patched, "window", (1, 2, 3, 4), window(8), ("padding", "documents", "cache"),
     ),
     Planted(
         "a backend ignores the mask of an encoder", "modernbert",
@@ -147,27 +146,27 @@ FAULTS = [
     Planted(
         "the window is on the wrong layers", "gemma3",
         "The port counts the layers with full attention from the other end.",
-        _other_layers, "lost", (3,), causal, ("window",), "vllm-project/vllm#51756",
+        _other_layers, "lost", (3,), causal, ("window",),
     ),
     Planted(
         "full and sliding layers are swapped", "gpt-oss",
         "The first layer ought to have a window; here every second one has, from the second on.",
-        _alternating, "window", (1, 3), window(8), ("lost",), "vllm-project/vllm#51756",
+        _alternating, "window", (1, 3), window(8), ("lost",),
     ),
     Planted(
         "a window that is one token too wide", "olmo3",
         "The window of 8 tokens, of which one is the token itself, was taken for 8 earlier tokens.",
-        _wide, "window", (1, 2, 3), window(8), (), "unslothai/unsloth#8253",
+        _wide, "window", (1, 2, 3), window(8), (),
     ),
     Planted(
         "a window that is one token too narrow", "mistral",
         "The comparison with the window's edge is strict on both sides.",
-        _narrow, "lost", (1, 2, 3, 4), window(8), (), "unslothai/unsloth#8253",
+        _narrow, "lost", (1, 2, 3, 4), window(8), (),
     ),
     Planted(
         "chunks are ignored", "llama4",
         "The layers with chunks of 8 tokens get the mask of full attention.",
-        _chunks, "window", (1, 2, 3), chunk(8), (), "vllm-project/vllm#51756",
+        _chunks, "window", (1, 2, 3), chunk(8), (),
     ),
     Planted(
         "a global layer has lost old tokens", "gemma3",
@@ -177,6 +176,6 @@ FAULTS = [
     Planted(
         "a radius that is one too large", "anyseq.nn.Transformer",
         "The model was built with Window(5); what was agreed on is Window(4).",
-        _radius, "window", (1, 2), window(5), (), "unslothai/unsloth#8253",
+        _radius, "window", (1, 2), window(5), (),
     ),
 ]  # fmt: skip
