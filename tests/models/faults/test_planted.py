@@ -124,16 +124,14 @@ def run(model: Any, x: torch.Tensor) -> Any:
 
 def first(out: Any) -> torch.Tensor:
     """The tensor in it."""
-    return getattr(out, "logits", out) if not isinstance(out, tuple) else out[0]
+    found: torch.Tensor = out[0] if isinstance(out, tuple) else getattr(out, "logits", out)
+    return found
 
 
 def without_sizes(text: str) -> str:
-    """A text without its floats, which differ from machine to machine, nor how it is broken."""
-    return re.sub(
-        r"(?<=effect )[^)]*|(?<=prints )[^;]*|(?<=fault, ).*|[^ |]+ \\|$",
-        "#",
-        " ".join(text.split()),
-    )
+    """A text without its floats, which differ from machine to machine, in one line."""
+    sizes = r"(?<=effect )[^)]*|(?<=prints )[^;]*|(?<=fault, )[^ ]*|(?<=\) \| )[^ ]*"
+    return re.sub(sizes, "#", " ".join(text.split()))
 
 
 def assert_shown(snippet: str, faulty: float, healthy: float) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from anyseq.models.faults.entrance import entrance
 from anyseq.models.faults.fault import Fault
 from anyseq.models.faults.influence import influence, worst
 from anyseq.models.faults.rule import Asked, NotChecked, Note
@@ -45,7 +46,8 @@ def documents(asked: Asked) -> Iterator[Fault | Note]:
         yield Fault(
             "documents",
             f"output {i} changes with token {j} of another document, {pack.says}",
-            (), "", (i, j), size, _snippet(subject, pack, (i, j)), pack.repair,
+            (), entrance(subject, subject.draw(seed=4), (i, j), **pack.told), (i, j), size,
+            _snippet(subject, pack, (i, j)), pack.repair,
         )  # fmt: skip
     if not looked:
         raise NotChecked("its forward takes nothing that tells documents apart")

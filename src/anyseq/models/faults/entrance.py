@@ -9,28 +9,29 @@ from typing import Any
 import torch
 
 from anyseq.models.calls import first_sequence
+from anyseq.models.faults.seen import prefix_of
 from anyseq.models.faults.subject import Subject, differences
 
 _ROUNDED = 1e-6
 
 
-def entrance(subject: Subject, x: torch.Tensor, pair: tuple[int, int]) -> str:
-    """The name of the innermost part that is handed the same for token i and gives something else
-    when token j of x gets other content; "" if none is seen to."""
+def entrance(subject: Subject, x: torch.Tensor, pair: tuple[int, int], **told: Any) -> str:
+    """The name of the innermost part that is handed the same for token i of the first row of x and
+    gives something else when token j gets other content; "" if none is seen to. told: what the
+    model is told of all rows beside x."""
     i, j = pair
     changed = x.clone()
     changed[:, j] = subject.other(x)[:, j]
-    runs = []
+    runs: list[list[tuple[str, torch.Tensor, torch.Tensor]]] = []
     for sequence in (x, changed):
         with _noted(subject, x.shape[1]) as met:
-            subject.run(sequence)
+            subject.run(sequence, **told)
         runs.append(met)
-    for (name, *one), (same, *other) in zip(*runs, strict=False):
+    for (name, given, gives), (same, other, gives_other) in zip(*runs, strict=False):
         if name != same:
             break
-        before, after = (_apart(a, b, i) for a, b in zip(one, other, strict=True))
-        if after and not before:
-            return name
+        if _apart(gives, gives_other, i) and not _apart(given, other, i):
+            return f"{prefix_of(subject)}{name}"
     return ""
 
 
@@ -41,9 +42,10 @@ def _noted(subject: Subject, tokens: int) -> Iterator[list[tuple[str, torch.Tens
 
     def note(name: str) -> Any:
         def after(part: torch.nn.Module, args: Any, kwargs: Any, out: Any) -> None:
-            pair = (first_sequence([*args, *kwargs.values()]), first_sequence(out))
-            if all(one is not None and one.shape[1] == tokens for one in pair):
-                met.append((name, *(one.detach().clone() for one in pair)))
+            given, gives = first_sequence([*args, *kwargs.values()]), first_sequence(out)
+            if given is None or gives is None or not given.shape[1] == gives.shape[1] == tokens:
+                return
+            met.append((name, given.detach().clone(), gives.detach().clone()))
 
         return after
 

@@ -96,7 +96,12 @@ def _fault(
     ]  # fmt: skip
     return Fault(
         "implementations",
-        f"output {i} with {now} differs from that with {' and '.join([name, *also])}{how}", (), "",
+        f"output {i} with {now} differs from that with {in_words([name, *also])}{how}", (), "",
         (i, j), float(effect.max()), "\n".join(lines) + "\n",
         f"compare the masks that {now} and {name} are handed, for each kind of layer",
     )  # fmt: skip
+
+
+def in_words(names: list[str]) -> str:
+    """'a, b and c'."""
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))

@@ -161,9 +161,9 @@ def _beyond(layer: Layer) -> Iterator[Fault]:
         backward = gradient_share(seen, largest(leaks, seen))
         if not (leaks & layer.forward).any() and backward > _CLEAR:
             says = "the gradient of output {i} reaches token {j}, which the forward pass hides"
-            repair = "let the backward pass use the same mask"
             shows = "0 if no gradient reaches token {j} from output {i}"
-            yield layer.fault("gradient", says, leaks, repair, shows)
+            same = "let the backward pass use the same mask"
+            yield layer.fault("gradient", says, leaks, same, shows)
             return
         does, do = ("attends to", "attend to") if seen.attends else ("depends on", "depend on")
         says = f"token {{i}} {does} " + "the later " * (rule == "future") + "token {j}"

@@ -46,7 +46,7 @@ def _apart(subject: Subject) -> torch.Tensor:
     x = subject.draw(seed=8)
     padded = _padded(subject.tokens)
     real = (torch.arange(subject.tokens) >= padded)[None]
-    told = {"real": real}
+    told: dict[str, Any] = {"real": real}
     if subject.name_of("positions") is not None:
         told["positions"] = (real.long().cumsum(1) - 1).clamp(min=0)
     try:

@@ -4,10 +4,12 @@ much of it there is."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import torch
 
+from anyseq.models.faults.entrance import entrance
 from anyseq.models.faults.fault import Fault
 from anyseq.models.faults.influence import influence, worst
 from anyseq.models.faults.rule import Asked, NotChecked, Note
@@ -104,11 +106,14 @@ class _Padded:
         if not (effect > 0).any():
             return None
         (i, j), size = worst(effect)
-        return self._fault(
+        found = self._fault(
             f"output {i}, of a real token, changes with what stands at token {j}, which is padding "
             f"on the {self.side}", (i, j), size, f"0 if output {i} does not see the padding",
             "hand the caller's padding mask to the attention of every layer",
         )  # fmt: skip
+        told = {"positions": self.positions} if self.takes_positions else {}
+        part = entrance(self.subject, self.x, (i, j), real=self.real, **told)
+        return replace(found, module=part)
 
     def amount(self, asked: Asked) -> Fault | Note | None:
         """A fault, or advice, where real tokens give something else without padding."""

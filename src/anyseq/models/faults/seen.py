@@ -55,7 +55,7 @@ def seen_layers(subject: Subject, positions: bool = False) -> list[Seen]:
         if step.sees is not None and len(step.sees) == subject.tokens and _inside(subject, step)
     ]
     names = {module: name for name, module in subject.module.named_modules()}
-    prefix = _prefix(subject)
+    prefix = prefix_of(subject)
     steady = subject.steady and subject.batched  # otherwise changes have other causes
     return [
         Seen(
@@ -91,7 +91,7 @@ def _inside(subject: Subject, step: Step) -> bool:
     return any(call.module is subject.stack for call in (*step.within, step.call))
 
 
-def _prefix(subject: Subject) -> str:
+def prefix_of(subject: Subject) -> str:
     """What stands before names of the module's parts in the audited model."""
     return {"model.get_encoder()": "encoder.", "model.base_model": "base_model."}.get(
         subject.text, ""

@@ -33,7 +33,7 @@ def _wrapped(kind: str, change: Any, faulty: bool, **settings: Any) -> Model:
     model = tiny(kind, **settings)
     own: Any = type(model)
 
-    class Step(own):
+    class Step(own):  # type: ignore[misc]
         def forward(self, input_ids: Any = None, attention_mask: Any = None,
                     position_ids: Any = None, past_key_values: Any = None,
                     use_cache: Any = None, **kwargs: Any) -> Any:  # fmt: skip

@@ -55,7 +55,8 @@ def tiny(kind: str, attention: str = "sdpa", **settings: Any) -> PreTrainedModel
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         model = head.from_config(config_of(kind, **settings), attn_implementation=attention)
-    return model.eval()
+    tiny_model: PreTrainedModel = model.eval()
+    return tiny_model
 
 
 def attentions(model: PreTrainedModel, *layers: int) -> list[nn.Module]:
@@ -70,7 +71,7 @@ def with_mask(attention: nn.Module, edit: Edit) -> None:
     kind: Any = type(attention)
     name = "mask" if "mask" in signature(kind.forward).parameters else "attention_mask"
 
-    class Edited(kind):
+    class Edited(kind):  # type: ignore[misc]
         def forward(self, hidden_states: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
             if kwargs.get("past_key_values") is None:
                 mask = kwargs.get(name)

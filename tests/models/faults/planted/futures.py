@@ -55,7 +55,8 @@ class Convolved(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         padded = nn.functional.pad(x.transpose(1, 2), (1, 1) if self.late else (2, 0))
-        return x + self.kernel(padded).transpose(1, 2)
+        mixed: torch.Tensor = self.kernel(padded).transpose(1, 2)
+        return x + mixed
 
 
 class ExpertChoice(nn.Module):
@@ -71,7 +72,8 @@ class ExpertChoice(nn.Module):
         chosen = torch.zeros_like(scores)
         chosen.scatter_(1, scores.topk(x.shape[1] // 2, dim=1).indices, 1.0)
         outs = torch.stack([expert(x) for expert in self.experts], -1)
-        return (outs * (chosen * scores)[:, :, None]).sum(-1)
+        mixed: torch.Tensor = (outs * (chosen * scores)[:, :, None]).sum(-1)
+        return mixed
 
 
 class OneAhead(Attention):
@@ -125,7 +127,8 @@ def _ahead(faulty: bool) -> Model:
 def _not_causal(faulty: bool) -> Model:
     model = tiny("llama")
     if faulty:
-        attentions(model, 2)[0].is_causal = False
+        attention: Any = attentions(model, 2)[0]
+        attention.is_causal = False
     return model, None
 
 

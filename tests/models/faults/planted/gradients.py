@@ -81,7 +81,7 @@ def _eager_without_scaling(faulty: bool) -> Model:
     for attention in attentions(model, 2) if faulty else ():
         kind: Any = type(attention)
 
-        class Scaled(kind):
+        class Scaled(kind):  # type: ignore[misc]
             def forward(self, *args: Any, **kwargs: Any) -> Any:
                 eager = self.config._attn_implementation == "eager"
                 self.scaling = 0.0 if eager else self.head_dim**-0.5

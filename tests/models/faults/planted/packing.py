@@ -22,7 +22,7 @@ def _model_dropping(kind: str, *names: str, faulty: bool) -> Model:
     model = tiny(kind)
     own: Any = type(model)
 
-    class Wrapped(own):
+    class Wrapped(own):  # type: ignore[misc]
         def forward(self, input_ids: Any = None, attention_mask: Any = None,
                     position_ids: Any = None, **kwargs: Any) -> Any:  # fmt: skip
             given = {"attention_mask": attention_mask, "position_ids": position_ids}

@@ -39,7 +39,7 @@ def _learned_positions(faulty: bool) -> Model:
     model = tiny("gpt2")
     own: Any = type(model)
 
-    class Counting(own):
+    class Counting(own):  # type: ignore[misc]
         def forward(self, input_ids: Any = None, attention_mask: Any = None,
                     position_ids: Any = None, **kwargs: Any) -> Any:  # fmt: skip
             return super().forward(input_ids, attention_mask=attention_mask, **kwargs)

@@ -23,13 +23,15 @@ class Attention(nn.Module):
         """allowed: (batch or 1, 1, tokens, tokens) bool."""
         q, k, v = self.qkv(x).unflatten(-1, (3, 4, -1)).permute(2, 0, 3, 1, 4)
         mixed = self.mix(q, k, v, allowed)
-        return self.out(mixed.transpose(1, 2).flatten(2))
+        out: torch.Tensor = self.out(mixed.transpose(1, 2).flatten(2))
+        return out
 
     def mix(
         self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, allowed: torch.Tensor
     ) -> torch.Tensor:
         scores = q @ k.transpose(2, 3) / q.shape[3] ** 0.5
-        return scores.masked_fill(~allowed, torch.finfo(q.dtype).min).softmax(-1) @ v
+        out: torch.Tensor = scores.masked_fill(~allowed, torch.finfo(q.dtype).min).softmax(-1) @ v
+        return out
 
 
 class Mlp(nn.Module):
@@ -40,7 +42,8 @@ class Mlp(nn.Module):
         self.up, self.down = nn.Linear(WIDTH, 2 * WIDTH), nn.Linear(2 * WIDTH, WIDTH)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.down(self.up(x).relu())
+        out: torch.Tensor = self.down(self.up(x).relu())
+        return out
 
 
 class Block(nn.Module):
@@ -54,7 +57,8 @@ class Block(nn.Module):
 
     def forward(self, x: torch.Tensor, allowed: torch.Tensor) -> torch.Tensor:
         x = x + self.attend(self.norm(x), allowed)
-        return x + self.mlp(self.norm2(x))
+        x = x + self.mlp(self.norm2(x))
+        return x
 
 
 class Gpt(nn.Module):
@@ -83,7 +87,7 @@ class Gpt(nn.Module):
 class Encoder(Gpt):
     """The same in both directions, told of padding."""
 
-    def forward(  # type: ignore[override]
+    def forward(
         self, ids: torch.Tensor, attention_mask: torch.Tensor | None = None
     ) -> torch.Tensor:
         real = torch.ones_like(ids) if attention_mask is None else attention_mask.long()
@@ -94,9 +98,7 @@ class Encoder(Gpt):
 class Packed(Gpt):
     """A decoder told which documents its tokens belong to."""
 
-    def forward(  # type: ignore[override]
-        self, ids: torch.Tensor, document_ids: torch.Tensor | None = None
-    ) -> torch.Tensor:
+    def forward(self, ids: torch.Tensor, document_ids: torch.Tensor | None = None) -> torch.Tensor:
         documents = torch.zeros_like(ids) if document_ids is None else document_ids
         together = (documents[:, :, None] == documents[:, None, :]).tril()
         return self.body(ids, torch.arange(ids.shape[1])[None], together[:, None])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from models.faults.planted.families import attentions, config_of, tiny
 from models.faults.planted.fault import Model, Planted
 
@@ -14,7 +16,8 @@ def _reversed(faulty: bool) -> Model:
 
 def _everywhere(faulty: bool) -> Model:
     model = tiny("cohere2", sliding_window=8)
-    for attention in attentions(model, 4) if faulty else ():
+    attention: Any = attentions(model, 4)[0]
+    if faulty:
         attention.sliding_window = 256  # it rotates where there is a window
     return model, None
 
