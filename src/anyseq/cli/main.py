@@ -21,6 +21,8 @@ app = App(
 )
 _COMMANDS = {
     "approximate": "Turn a function into an explicit Transformer, with its error.",
+    "audit": "Does a model attend as it declares? Leaks, lost windows, padding, caches, each with "
+    "the pair of tokens that shows it. Exit with 1 if there is a fault.",
     "bench": "Measure on this machine. Let nothing else run meanwhile.",
     "check": "Can this attention design express every function? What it can and cannot do, why, "
     "and the cheapest repairs.",

@@ -10,12 +10,21 @@ from anyseq.errors import MissingExtra
 if find_spec("transformers") is None:
     raise MissingExtra('anyseq.hf needs transformers: pip install "anyseq[hf]"')
 
-from anyseq.hf.attach import restore, use
+from anyseq.hf.attach import has_gain, patterns_on, restore, use
 from anyseq.hf.attend import NAME
 from anyseq.hf.hub import HubTransformer
 from anyseq.hf.load import from_pretrained, load
 
-__all__ = ["NAME", "HubTransformer", "from_pretrained", "load", "restore", "use"]
+__all__ = [
+    "NAME",
+    "HubTransformer",
+    "from_pretrained",
+    "has_gain",
+    "load",
+    "patterns_on",
+    "restore",
+    "use",
+]
 
 _MOVED = {"Reading": "Reading", "read_config": "read"}
 

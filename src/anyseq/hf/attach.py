@@ -20,6 +20,7 @@ from anyseq.base import one_of
 from anyseq.errors import InvalidArgument, UnsupportedModel
 from anyseq.hf.attend import ATTACHMENT, GAIN, NAME, SITE, Attachment, Site, attend
 from anyseq.hf.gain import make_gain
+from anyseq.hf.layers import Patterns
 from anyseq.hf.mask import build_mask
 from anyseq.hf.probe import probe
 from anyseq.hf.saved import Saving
@@ -102,6 +103,17 @@ def restore(model: Model) -> Model:
     if was is not None:
         _reset(was.attachment.original)
     return model
+
+
+def patterns_on(model: torch.nn.Module) -> Patterns | None:
+    """What `use` put on each self-attention layer of a model; None if it was not used."""
+    attachment: Attachment | None = unwrapped(model).__dict__.get(ATTACHMENT)
+    return None if attachment is None else attachment.patterns
+
+
+def has_gain(model: torch.nn.Module) -> bool:
+    """Whether `use` put a gain on a model."""
+    return hasattr(unwrapped(model), GAIN)
 
 
 @dataclass

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 from warnings import catch_warnings
 
 import torch
 
 from anyseq.base import Progress, at_least_one, one_thread, positive, silent
-from anyseq.errors import AnyseqError
-from anyseq.models.faults.asked import Question, of_config, of_module, of_transformers
+from anyseq.errors import AnyseqError, InvalidArgument, UnsupportedModel
+from anyseq.models.faults.asked import Question, is_config, of_module
 from anyseq.models.faults.fault import Audit, Check, Fault
 from anyseq.models.faults.left import left_as_it_was, same_random_numbers
 from anyseq.models.faults.rule import Asked, NotChecked, Note, Rule
+from anyseq.models.faults.snippets import narrow
 from anyseq.models.one_line import in_one_line
 from anyseq.models.quick_import import quick_import
 from anyseq.models.running import is_hugging_face
@@ -36,8 +37,9 @@ def audit(
     model: a Hugging Face model that reads ids, a config of one (an object, a dictionary, a
         config.json or its folder), or any torch module that maps ids (batch, tokens), or vectors
         (batch, tokens, features), to (batch, tokens, anything).
-    declared: what it says it attends to: a Hugging Face config, a Design, a pattern, a mask_mod or
-        a bool mask. Unless given, the model's own config or design.
+    declared: what it says it attends to: a Hugging Face config or its path, a Design, a pattern
+        (or its text, such as "causal & window(64)"), a mask_mod or a bool mask. Unless given, the
+        model's own config or design.
     tokens: how many it is run on; unless given, 30, or as many as go past its windows, up to 256.
     layers: compare only these, counted from 1, of the model itself, however large it is.
     seconds: what running the model itself may cost, about. Of a larger one, and for windows that
@@ -55,34 +57,43 @@ def audit(
         one_thread(), same_random_numbers(), torch.inference_mode(False), torch.enable_grad()
     ):  # fmt: skip
         if not isinstance(model, torch.nn.Module):
-            with _silent(transformers=True):
-                return _answer(of_config(model, declared), progress)
-        of_theirs = is_hugging_face(model)
-        with left_as_it_was(model), _silent(of_theirs):
-            if of_theirs:
-                with quick_import():
-                    question = of_transformers(model, declared, tokens, chosen, seconds)
-            else:
-                question = of_module(model, declared, tokens, chosen)
-            return _answer(question, progress)
+            return _of_config(model, declared, progress)
+        with left_as_it_was(model):
+            if is_hugging_face(model):
+                return _of_transformers(model, (declared, tokens, chosen, seconds), progress)
+            with catch_warnings(action="ignore"):  # of what the copies of a model may not do
+                return _answer(of_module(model, declared, tokens, chosen), progress)
 
 
-@contextmanager
-def _silent(transformers: bool) -> Iterator[None]:
-    """Nobody is told of what the copies of a model may not do."""
-    if transformers:
+def _of_config(what: Any, declared: Any, progress: Progress) -> Audit:
+    if not is_config(what):
+        raise InvalidArgument(
+            f"model={what!r}: expected a torch module, or a Hugging Face config or the path of a "
+            "config.json or its folder"
+        )
+    with quick_import():
+        from anyseq.models.faults.asked_transformers import of_config
+        from anyseq.models.read_config import quiet
+
+        question = of_config(what, declared)
+    with quiet():
+        return _answer(question, progress)
+
+
+def _of_transformers(model: Any, asked: tuple[Any, ...], progress: Progress) -> Audit:
+    with quick_import():
+        from anyseq.models.faults.asked_transformers import of_transformers
         from anyseq.models.read_config import quiet
 
         with quiet():
-            yield
-    else:
-        with catch_warnings(action="ignore"):
-            yield
+            question = of_transformers(model, *asked)
+    with quiet():
+        return _answer(question, progress)
 
 
 def _answer(question: Question, progress: Progress) -> Audit:
     """Every rule, put to every subject; what is found again in a small copy is said once."""
-    faults: list[Fault] = []
+    faults = list(question.faults)
     notes = list(question.notes)
     checked: dict[str, str] = {}
     skipped: dict[str, str] = {}
@@ -100,13 +111,17 @@ def _answer(question: Question, progress: Progress) -> Audit:
                     if isinstance(found, Note):
                         notes.append(found.says)
                     elif (found.rule, found.layers) not in known and not _follows(found, faults):
-                        faults.append(question.told(found, asked))
+                        told = question.told(found, asked)
+                        faults.append(replace(told, snippet=narrow(told.snippet)))
                 checked[name] = rule.risk
                 skipped.pop(name, None)
             except NotChecked as reason:
                 if name not in checked:
                     skipped[name] = str(reason)
     progress("audit", total, total)
+    if not checked:
+        reasons = "; ".join(f"{name}: {why}" for name, why in skipped.items())
+        raise UnsupportedModel(f"{question.subject}: nothing could be checked ({reasons})")
     return Audit(
         question.subject,
         question.declared,
@@ -119,6 +134,8 @@ def _answer(question: Question, progress: Progress) -> Audit:
 
 def _found(rule: Rule, asked: Asked) -> Iterator[Fault | Note]:
     """The findings of a rule; a model that cannot be run so is not checked by it."""
+    if not asked.subject.steady and rule.compares:
+        raise NotChecked("runs of the model differ by themselves, so that a difference says little")
     try:
         yield from rule.run(asked)
     except NotChecked:

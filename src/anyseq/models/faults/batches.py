@@ -11,6 +11,8 @@ from anyseq.models.faults.rule import Asked, Note
 from anyseq.models.faults.snippets import call, sequence, two_calls
 from anyseq.models.faults.subject import Subject
 
+_ROWS = 3
+
 
 def random(asked: Asked) -> Iterator[Fault | Note]:
     """Two runs of a model in evaluation mode, with other random numbers, are equal."""
@@ -20,7 +22,7 @@ def random(asked: Asked) -> Iterator[Fault | Note]:
     for seed in (0, 1):
         effect = subject.differ(first, subject.run(x, seed=seed))
         if (effect > 0).any():
-            subject.batched = False
+            subject.steady = False
             token = int(effect[0].argmax())
             why = "what is remembered from the run before" if seed == 0 else "chance"
             yield Fault(
@@ -28,37 +30,80 @@ def random(asked: Asked) -> Iterator[Fault | Note]:
                 f"in evaluation mode output {token} differs from run to run, by {why}",
                 pair=(token, token),
                 size=float(effect.max()),
-                snippet=_snippet(subject, x, token),
+                snippet=_snippet(subject, x),
                 repair="look for dropout or random masks that do not ask whether the model trains, "
                 "and for state that stays between calls",
             )
             return
 
 
-def _snippet(subject: Subject, x: torch.Tensor, token: int) -> str:
+def _snippet(subject: Subject, x: torch.Tensor) -> str:
     line = call(subject)
     before = f"{sequence(subject, x)}\nmodel.eval()"
-    return two_calls(before, line, line, f"[0, {token}]", "0 if both runs are equal")
+    return two_calls(before, line, line, "", "0 if both runs are equal")
 
 
 def rows(asked: Asked) -> Iterator[Fault | Note]:
-    """Other content in one row of a batch changes no other row."""
+    """Other content, or padding, in other rows of a batch changes nothing in the first, nor in the
+    last."""
     subject = asked.subject
-    x = subject.draw(3)
-    changed = x.clone()
-    changed[1:] = subject.other(x[1:])
-    effect = subject.differ(subject.run(x), subject.run(changed))[0]
+    for looked in (0, _ROWS - 1):
+        found = _by_content(subject, looked) or _by_padding(subject, looked)
+        if found is not None:
+            subject.batched = False
+            yield found
+            return
+
+
+def _by_content(subject: Subject, looked: int) -> Fault | None:
+    x = subject.draw(_ROWS)
+    changed = subject.other(x)
+    changed[looked] = x[looked]
+    effect = subject.differ(subject.run(x)[looked], subject.run(changed)[looked])
     if not (effect > 0).any():
-        return
-    subject.batched = False
+        return None
+    lines = f"{sequence(subject, x)}\nchanged = x.flip(1)\nchanged[{looked}] = x[{looked}]"
+    return _influence(
+        "content", looked, effect, (lines, call(subject), call(subject, "changed")),
+        "look for means, norms or capacities that are taken over the batch",
+    )  # fmt: skip
+
+
+def _by_padding(subject: Subject, looked: int) -> Fault | None:
+    name = subject.name_of("real")
+    if name is None:
+        return None
+    x = subject.draw(_ROWS)
+    real = torch.ones(x.shape[:2], dtype=torch.bool)
+    padded = real.clone()
+    padded[:, -(subject.tokens // 4) :] = False
+    padded[looked] = True
+    one, other = (subject.run(x, real=told)[looked] for told in (real, padded))
+    effect = subject.differ(one, other)
+    if not (effect > 0).any():
+        return None
+    made = f"{sequence(subject, x)}\nreal = torch.ones(x.shape[:2]).bool()\n"
+    made += f"padded = real.clone()\npadded[:, -{subject.tokens // 4}:] = False\n"
+    made += f"padded[{looked}] = True"
+    form = "~{}" if name.endswith("key_padding_mask") else "{}"
+    form += ".long()" * subject.hugging_face
+    calls = (call(subject, real=form.format(told)) for told in ("real", "padded"))
+    return _influence(
+        "padding", looked, effect, (made, *calls), "give each row of the batch its own mask"
+    )
+
+
+def _influence(
+    what: str, looked: int, effect: torch.Tensor, shown: tuple[str, ...], repair: str
+) -> Fault:
     token = int(effect.argmax())
-    lines = f"{sequence(subject, x)}\nchanged = x.clone()\nchanged[1:] = x[1:].flip(1)"
-    yield Fault(
+    before, one, other = shown
+    return Fault(
         "rows",
-        f"output {token} of row 0 changes with the content of the other rows of its batch",
+        f"output {token} of row {looked} changes with the {what} of the other rows of its batch",
         pair=(token, token),
         size=float(effect.max()),
-        snippet=two_calls(lines, call(subject), call(subject, "changed"), f"[0, {token}]",
+        snippet=two_calls(before, one, other, f"[{looked}, {token}]",
                           "0 if rows know nothing of each other"),
-        repair="look for means, norms or capacities that are taken over the batch",
+        repair=repair,
     )  # fmt: skip

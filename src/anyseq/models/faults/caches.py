@@ -37,8 +37,8 @@ def caches(asked: Asked) -> Iterator[Fault | Note]:
     whole = subject.run(x)
     for (name, make), first in product(_kinds(subject), (_ONCE, _TWICE)):
         try:
-            out = _decoded(subject, x, make, first)
-        except _NoCache:
+            out = decoded(subject, x, make, first)
+        except NoCache:
             continue
         except Exception as problem:
             if name != "its own cache":
@@ -57,7 +57,7 @@ def caches(asked: Asked) -> Iterator[Fault | Note]:
         raise NotChecked("it takes no cache that is known here (past_key_values)")
 
 
-class _NoCache(Exception):
+class NoCache(Exception):
     """The model hands back no cache."""
 
 
@@ -86,30 +86,38 @@ def _is_the_familys_way(asked: Asked, make: Make) -> bool:
         return False
     x = asked.healthy.draw(seed=5)
     try:
-        out = _decoded(asked.healthy, x, make, _TWICE)
+        out = decoded(asked.healthy, x, make, _TWICE)
     except Exception:  # its own model cannot be asked
         return False
     return bool((asked.healthy.differ(asked.healthy.run(x), out) > 0).any())
 
 
-def _decoded(subject: Subject, x: torch.Tensor, make: Make, first: tuple[int, ...]) -> torch.Tensor:
-    """The outputs of x, some tokens at a time: those of `first`, then one by one."""
+def decoded(
+    subject: Subject,
+    x: torch.Tensor,
+    make: Make,
+    first: tuple[int, ...],
+    **told: torch.Tensor,
+) -> torch.Tensor:
+    """The outputs of x, some tokens at a time: those of `first`, then one by one. told: which
+    tokens are real, and their positions."""
     name = _memory(subject)
     memory, outs, start = make(subject), [], 0
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         for count in _sizes(x.shape[1], first):
-            part = x[:, start : start + count]
-            given = subject.arguments(part) | {name: memory}
+            end = start + count
+            now = {what: one[:, 0 if what == "real" else start : end] for what, one in told.items()}
+            given = subject.arguments(x[:, start:end], **now) | {name: memory}
             if subject.hugging_face:
                 given["use_cache"] = True
             answer = subject.forward(given)
             memory = memory if name == "cache" else getattr(answer, name, None)
             out = sequence_of(answer)
             if memory is None or out is None:
-                raise _NoCache
+                raise NoCache
             outs.append(out.double().cpu())
-            start += count
+            start = end
     return torch.cat(outs, 1)
 
 
@@ -118,7 +126,7 @@ def _memory(subject: Subject) -> str:
         return "cache"
     found = next((one for one in _MEMORIES if one in subject.takes), None)
     if found is None:
-        raise _NoCache
+        raise NoCache
     return found
 
 
@@ -154,8 +162,8 @@ def _by_row(
     subject: Subject, rows: torch.Tensor, make: Make, first: tuple[int, ...]
 ) -> torch.Tensor:
     if subject.batched:
-        return _decoded(subject, rows, make, first)
-    return torch.cat([_decoded(subject, row[None], make, first) for row in rows])
+        return decoded(subject, rows, make, first)
+    return torch.cat([decoded(subject, row[None], make, first) for row in rows])
 
 
 def _snippet(subject: Subject, x: torch.Tensor, i: int, name: str, first: tuple[int, ...]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,7 +11,7 @@ import torch
 from anyseq.design import Design, Mixer
 from anyseq.errors import InvalidArgument
 from anyseq.models.scores import Told
-from anyseq.patterns import Causal, FromMask, Full, Pattern, pattern_text
+from anyseq.patterns import Causal, Full, Pattern, as_pattern, pattern_text
 from anyseq.positions import (
     Absolute,
     ALiBi,
@@ -70,8 +70,7 @@ class Claims:
         length = 2
         patterns = {one.pattern for one in self.layers} - {None, Causal(), Full()}
         for pattern in patterns:
-            assert pattern is not None
-            if pattern.natural_length is not None:
+            if pattern is None or pattern.natural_length is not None:
                 continue
             while length < 2048 and not hides(pattern, length):
                 length = length + 1 if length < 64 else length + 16
@@ -98,10 +97,8 @@ def claims_of(declared: Any) -> Claims:
 
 
 def _as_pattern(declared: Any) -> Pattern:
-    if isinstance(declared, Pattern):
-        return declared
-    if callable(declared) or isinstance(declared, torch.Tensor):
-        return FromMask(declared)
+    if isinstance(declared, str | Pattern | torch.Tensor) or callable(declared):
+        return as_pattern(declared)
     raise InvalidArgument(
         f"declared={declared!r}: expected a Hugging Face config or its path, a Design, a pattern, "
         "a mask_mod or a bool mask"
@@ -145,6 +142,18 @@ def _within(pattern: Pattern, other: Pattern) -> bool:
     else:
         length = max(12, _least(pattern))
     return not bool((pattern.mask(length) & ~other.mask(length)).any())
+
+
+def narrowed(claims: Claims, patterns: Sequence[Pattern | None], why: str) -> Claims:
+    """The same where attention layers, in turn, have a pattern as well, or None."""
+    left = iter(patterns)
+    layers = []
+    for one in claims.layers:
+        pattern = next(left, None) if one.attends else None
+        if pattern is not None and one.pattern is not None:
+            one = replace(one, pattern=one.pattern & pattern, why=why)
+        layers.append(one)
+    return replace(claims, layers=tuple(layers))
 
 
 def _least(pattern: Pattern) -> int:

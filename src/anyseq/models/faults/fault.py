@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from math import isfinite
 from textwrap import indent, wrap
 from typing import Any
 
@@ -25,7 +26,7 @@ class Fault:
         sdpa and anyseq's attention disagree).
     says: what is wrong, in a sentence.
     layers: where, counted from 1; () for the model as a whole. module: the name of the first of
-        these layers in the model.
+        these layers in the model, or of the part of it that is at fault, where that is known.
     pair: (i, j): output i, and the token j that it depends on, or should; counted from 0.
     size: how much output i differs from what it should be, relative to the largest number there.
     snippet: Python that shows it on the audited model, named `model`.
@@ -45,7 +46,9 @@ class Fault:
         return "\n".join(_item(self.rule, self._sentences()))
 
     def _sentences(self) -> Iterator[str]:
-        where = f"{layers_named(self.layers)} ({self.module}): " if self.layers else ""
+        where = f"{self.module}: " if self.module else ""
+        if self.layers:
+            where = f"{layers_named(self.layers)} ({self.module}): "
         effect = f" (effect {self.size:.2g})" if self.size > 0 else ""
         yield f"{where}{self.says}{effect}"
         if self.repair is not None:
@@ -83,8 +86,11 @@ class Audit:
         return not self.faults
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return {"passed": self.passed} | asdict(self)
+        """For JSON, which has no infinity: a size that is infinite is None."""
+        found = {"passed": self.passed} | asdict(self)
+        for one in found["faults"]:
+            one["size"] = one["size"] if isfinite(one["size"]) else None
+        return found
 
     def __str__(self) -> str:
         count = len(self.faults)

@@ -10,7 +10,6 @@ from typing import Any
 import torch
 
 from anyseq.errors import AnyseqError
-from anyseq.hf import use
 from anyseq.models.faults.fault import Fault
 from anyseq.models.faults.influence import influence
 from anyseq.models.faults.rule import Asked, NotChecked, Note
@@ -28,15 +27,16 @@ def implementations(asked: Asked) -> Iterator[Fault | Note]:
         raise NotChecked("only transformers' models have several attention functions")
     if subject.part:
         raise NotChecked("not done for the parts of an encoder-decoder")
-    attached = getattr(subject.module, "anyseq_attachment", None)
-    if attached is not None and any(one is not None for one in attached.patterns):
-        raise NotChecked("it attends by patterns that only anyseq's attention knows")
+    from anyseq.hf import has_gain, patterns_on
+
+    if any(patterns_on(subject.module) or ()) or has_gain(subject.module):
+        raise NotChecked("its pattern or gain is of anyseq's attention alone")
     x = subject.draw(seed=6)
     own: Any = subject.module.config
     now = own._attn_implementation
     plain = subject.run(x)
     others = [one for one in (*_ALWAYS, OURS) if one != now]
-    ran = []
+    ran, apart = [], []
     for name in others:
         try:
             other = _with(subject, name)
@@ -46,15 +46,21 @@ def implementations(asked: Asked) -> Iterator[Fault | Note]:
         ran.append(name)
         effect = subject.differ(plain, out)[0]
         if (effect > 0).any():
-            yield _fault(subject, other, x, (now, name), effect)
+            apart.append((name, other, effect))
     if not ran:
         raise NotChecked(f"it runs with its own attention function only ({now})")
+    if apart:
+        name, other, effect = apart[0]
+        also = [one for one, *_ in apart[1:]]
+        yield _fault(subject, other, x, (now, name, *also), effect)
 
 
 def _with(subject: Subject, name: str) -> Subject:
     """The same with another attention function, on a copy."""
     module: Any = deepcopy(subject.module)
     if name == OURS:
+        from anyseq.hf import use
+
         module = use(module).eval()
     else:
         module.set_attn_implementation(name)
@@ -64,10 +70,11 @@ def _with(subject: Subject, name: str) -> Subject:
 
 
 def _fault(
-    subject: Subject, other: Subject, x: torch.Tensor, names: tuple[str, str], effect: torch.Tensor
+    subject: Subject, other: Subject, x: torch.Tensor, names: tuple[str, ...], effect: torch.Tensor
 ) -> Fault:
-    """The output that differs most, and the token that it notices with one of the two only."""
-    now, name = names
+    """The output that differs most, and the token that it notices with one of the two only. names:
+    of the model's own function, of the other, and of more that differ from it."""
+    now, name, *also = names
     i = int(effect.argmax())
     one, two = influence(subject, x), influence(other, x)
     only_one = (one - two).abs() * ((one > 0) != (two > 0))
@@ -88,7 +95,8 @@ def _fault(
         f"print((one - other)[0, {i}].abs().max().item())  # 0 if both agree",
     ]  # fmt: skip
     return Fault(
-        "implementations", f"output {i} with {now} differs from that with {name}{how}", (), "",
+        "implementations",
+        f"output {i} with {now} differs from that with {' and '.join([name, *also])}{how}", (), "",
         (i, j), float(effect.max()), "\n".join(lines) + "\n",
-        f"compare the mask that {now} is handed with that of eager, for each kind of layer",
+        f"compare the masks that {now} and {name} are handed, for each kind of layer",
     )  # fmt: skip

@@ -7,6 +7,7 @@ nothing leads from j to i. The layer is also run again with other content at tok
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -17,8 +18,17 @@ from anyseq.models.faults.claims import Claim, Claims, aligned, core, differing
 from anyseq.models.faults.fault import Fault
 from anyseq.models.faults.repairs import repair_of_layer
 from anyseq.models.faults.rule import Asked, NotChecked, Note
-from anyseq.models.faults.seen import Array, Seen, effects, largest, rounding, seen_layers, share
-from anyseq.models.faults.snippets import gradient_of_layer
+from anyseq.models.faults.seen import (
+    Array,
+    Seen,
+    effects,
+    gradient_share,
+    largest,
+    rounding,
+    seen_layers,
+    share,
+)
+from anyseq.models.faults.snippets import gradient_of_layer, swapped_tokens
 from anyseq.models.faults.subject import Subject
 from anyseq.models.function import random_weights
 from anyseq.patterns import Causal, Full
@@ -28,6 +38,7 @@ _CLEAR = 1e-3  # a gradient that large, relative to the largest of its row, has 
 _FELT = 1e-4  # an effect that large has a gradient
 _LITTLE, _MORE = 1e-3, 0.1  # changes of a token: in float64, and where rounding is coarse
 _SHOWN = 4  # names of modules in a note
+_EARLIER = "let it work on each token by itself, or shift, pad and average over earlier tokens only"
 _KINDS = {
     "none": "no positions",
     "content": "rotary positions",
@@ -38,13 +49,14 @@ _KINDS = {
 
 @dataclass(frozen=True, eq=False)
 class Layer:
-    """A layer with what is declared of it. number: counted from 1."""
+    """A module that moves content, with what is declared of it. number: of the layer that it
+    belongs to, counted from 1; None if it belongs to none."""
 
     subject: Subject
     causal: bool
     claim: Claim
     seen: Seen
-    number: int
+    number: int | None
 
     @property
     def declared(self) -> Array:
@@ -60,22 +72,27 @@ class Layer:
         return np.ones((self.subject.tokens, 1), dtype=bool) if looked is None else looked[:, None]
 
     @property
+    def part(self) -> str:
+        """Words for what carries content, where that is no attention."""
+        kind = type(self.seen.call.module).__name__
+        return "" if self.seen.attends else f"through {kind}, "
+
+    @property
     def forward(self) -> Array:
         """(tokens, tokens) bool: where the forward pass was seen to carry content."""
         felt = self.seen.felt
         return self.seen.sees if felt is None else felt > 0
 
-    def fault(
-        self, rule: str, says: str, chosen: Array, repair: str | None, shows: str | None = None
-    ) -> Fault:
+    def fault(self, rule: str, says: str, chosen: Array, repair: str | None, shows: str) -> Fault:
         """The fault at the chosen pair with the largest effect; {i}, {j} stand for its tokens."""
-        (i, j), size = largest(chosen, self.seen)
-        expected = (shows or "0 if token {i} does not attend to token {j}").format(i=i, j=j)
-        snippet = gradient_of_layer(
-            self.subject, self.subject.draw(), self.seen.name, (i, j), expected
-        )
-        says = f"{says.format(i=i, j=j)}; declared: {self.claim.text}"
-        return Fault(rule, says, (self.number,), self.seen.name, (i, j), size, snippet, repair)
+        i, j = largest(chosen, self.seen)
+        size = 1.0 if rule == "lost" else share(self.seen, (i, j))
+        expected = shows.format(i=i, j=j)
+        x = self.subject.draw()
+        snippet = gradient_of_layer(self.subject, x, self.seen.name, (i, j), expected)
+        says = f"{self.part}{says.format(i=i, j=j)}; declared: {self.claim.text}"
+        layers = () if self.number is None else (self.number,)
+        return Fault(rule, says, layers, self.seen.name, (i, j), size, snippet, repair)
 
 
 def layers(asked: Asked) -> Iterator[Fault | Note]:
@@ -106,17 +123,30 @@ def compared(subject: Subject, claims: Claims, seen: list[Seen]) -> tuple[list[F
     found: list[Fault] = []
     paired = []
     which, _ = aligned(claims, [one.name for one in seen], [one.attends for one in seen])
-    for place, (one, number) in enumerate(zip(seen, which, strict=True)):
+    counted = _counted(seen) if claims.repeated else [None if n is None else n + 1 for n in which]
+    for one, number, layer in zip(seen, which, counted, strict=True):
         if number is None:
             found += _undeclared(subject, claims, one, which, seen)
             continue
         claim = claims.layers[number]
-        layer = place + 1 if claims.repeated else number + 1
         if claim.pattern is not None:
             paired.append(Layer(subject, claims.causal is True, claim, one, layer))
             found += _beyond(paired[-1])
-        found += _positions(claim, one, layer)
+        if layer is not None:
+            found += _positions(subject, claim, one, layer)
     return found, paired
+
+
+def _counted(seen: list[Seen]) -> list[int | None]:
+    """The number of the layer of each module, where nothing declares how many there are: attention
+    is counted, and what stands in the same block has its number."""
+    if not any(one.attends for one in seen):
+        return [number for number, _ in enumerate(seen, 1)]
+    attention = [one for one in seen if one.attends]
+    numbers = {one.name: number for number, one in enumerate(attention, 1)}
+    of_block = {tuple(core(one.name)[:1]): numbers[one.name] for one in reversed(attention)}
+    of_block.pop((), None)
+    return [numbers.get(one.name, of_block.get(tuple(core(one.name)[:1]))) for one in seen]
 
 
 def _beyond(layer: Layer) -> Iterator[Fault]:
@@ -128,12 +158,17 @@ def _beyond(layer: Layer) -> Iterator[Fault]:
         leaks = hidden & region & (layer.forward | seen.sees)
         if not leaks.any():
             continue
-        if not (leaks & layer.forward).any() and share(seen, largest(leaks, seen)[0]) > _CLEAR:
+        backward = gradient_share(seen, largest(leaks, seen))
+        if not (leaks & layer.forward).any() and backward > _CLEAR:
             says = "the gradient of output {i} reaches token {j}, which the forward pass hides"
-            yield layer.fault("gradient", says, leaks, "let the backward pass use the same mask")
+            repair = "let the backward pass use the same mask"
+            shows = "0 if no gradient reaches token {j} from output {i}"
+            yield layer.fault("gradient", says, leaks, repair, shows)
             return
-        says = "token {i} attends to " + "the later " * (rule == "future") + "token {j}"
-        yield layer.fault(rule, says, leaks, repair_of_layer(layer.subject, rule, layer.claim))
+        does, do = ("attends to", "attend to") if seen.attends else ("depends on", "depend on")
+        says = f"token {{i}} {does} " + "the later " * (rule == "future") + "token {j}"
+        repair = repair_of_layer(layer.subject, rule, layer.claim) if seen.attends else _EARLIER
+        yield layer.fault(rule, says, leaks, repair, f"0 if token {{i}} does not {do} token {{j}}")
     if seen.felt is None:
         return
     untrained = (seen.felt > _FELT) & ~seen.sees & layer.declared
@@ -180,11 +215,11 @@ def lost(paired: list[Layer], again: Callable[[], list[Seen]]) -> list[Fault]:
             says = "token {i} does not attend to token {j}"
             repair = repair_of_layer(layer.subject, "lost", layer.claim)
             shows = "not 0 if token {i} attends to token {j}"
-            found.append(replace(layer.fault("lost", says, pairs, repair, shows), size=1.0))
+            found.append(layer.fault("lost", says, pairs, repair, shows))
     return found
 
 
-def _positions(claim: Claim, seen: Seen, layer: int) -> Iterator[Fault]:
+def _positions(subject: Subject, claim: Claim, seen: Seen, layer: int) -> Iterator[Fault]:
     if not differing(seen.told, claim.told):
         return
     assert claim.told is not None
@@ -195,7 +230,7 @@ def _positions(claim: Claim, seen: Seen, layer: int) -> Iterator[Fault]:
         seen.name,
         None,
         1.0,
-        f"print(model.get_submodule({seen.name!r}))\n",
+        swapped_tokens(subject, subject.draw(), seen.name, claim.told == "none"),
         "compare the config's list of layers without positions (no_rope_layers and the like)",
     )
 
@@ -216,15 +251,10 @@ def _undeclared(
     claim = Claim("", Causal() if claims.causal else Full(), why="the model as a whole")
     if number is not None and claims.layers[number].pattern is not None:
         claim = claims.layers[number]
-    layer = Layer(subject, claims.causal is True, claim, seen, 0 if number is None else number + 1)
-    for fault in _beyond(layer):
-        kind = type(seen.call.module).__name__
-        yield replace(
-            fault,
-            says=f"through {kind}, of which the declaration says nothing, {fault.says}",
-            layers=() if number is None else fault.layers,
-            repair="let it work on each token by itself",
-        )
+    layer = Layer(
+        subject, claims.causal is True, claim, seen, None if number is None else number + 1
+    )
+    yield from _beyond(layer)
 
 
 def _without_layers(claims: Claims, missing: list[int]) -> Iterator[Fault]:
@@ -247,9 +277,10 @@ def _uncounted(claims: Claims, seen: list[Seen]) -> Note:
 
 def together(faults: Sequence[Fault]) -> list[Fault]:
     """Faults that differ in nothing but the layer and the pair, as one."""
-    groups: dict[tuple[str, str], list[Fault]] = {}
+    groups: dict[tuple[str, str, str], list[Fault]] = {}
     for fault in faults:
-        groups.setdefault((fault.rule, fault.says.partition("; declared: ")[2]), []).append(fault)
+        says, _, declared = fault.says.partition("; declared: ")
+        groups.setdefault((fault.rule, re.sub(r"\d+", "", says), declared), []).append(fault)
     return [
         replace(group[0], layers=tuple(sorted({one for fault in group for one in fault.layers})))
         for group in groups.values()

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import torch
 
 from anyseq.models.faults.claims import Claims
+from anyseq.models.faults.entrance import entrance
 from anyseq.models.faults.fault import Fault
 from anyseq.models.faults.influence import TRIALS, influence, worst
 from anyseq.models.faults.rule import Asked, NotChecked, Note
@@ -26,8 +27,9 @@ def outputs(asked: Asked) -> Iterator[Fault | Note]:
     if claims.causal and (effect[later] > 0).any():
         pair, size = worst(effect * later)
         i, j = pair
+        name = entrance(subject, x, pair)
         yield Fault(
-            "future", f"output {i} of the model changes with the later token {j}", (), "", pair,
+            "future", f"output {i} of the model changes with the later token {j}", (), name, pair,
             size, changed_token(subject, x, pair),
             "look at what works along the tokens: masks, shifts, convolutions, norms, routers",
         )  # fmt: skip

@@ -77,6 +77,11 @@ class _Padded:
         return torch.where(self.real[:1, :, None], out, 0.0)
 
     @property
+    def _place(self) -> str:
+        count = int((~self.real[0]).sum())
+        return f":{count}" if self.side == "left" else f"-{count}:"
+
+    @property
     def takes_positions(self) -> bool:
         return self.subject.name_of("positions") is not None
 
@@ -224,7 +229,8 @@ class _Padded:
         subject = self.subject
         lines = [
             sequence(subject, self.x),
-            f"real = torch.tensor({self.real.tolist()})",
+            "real = torch.ones(x.shape[:2]).bool()",
+            f"real[0, {self._place}] = False",
             "changed = x.clone()",
             "changed[~real] = x.flip(0)[~real]",
         ]

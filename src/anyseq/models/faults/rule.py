@@ -42,8 +42,10 @@ class Asked:
 
 @dataclass(frozen=True)
 class Rule:
-    """name: of the check. run: its findings. risk: what it may miss, in words."""
+    """name: of the check. run: its findings. risk: what it may miss, in words. compares: whether it
+    rests on outputs of several runs."""
 
     name: str
     run: Callable[[Asked], Iterator[Fault | Note]]
     risk: str
+    compares: bool = True

@@ -9,6 +9,7 @@ from anyseq.models.faults.identical import identical
 from anyseq.models.faults.implementations import implementations
 from anyseq.models.faults.layers import layers
 from anyseq.models.faults.outputs import outputs
+from anyseq.models.faults.padded_caches import padded_caches
 from anyseq.models.faults.padding import padding
 from anyseq.models.faults.rule import Rule
 
@@ -17,6 +18,7 @@ LAYERS = Rule(
     layers,
     "which pairs have a gradient is exact for the inputs and weights tried; what another input "
     "would switch on is missed",
+    compares=False,
 )
 
 RULES = (
@@ -29,6 +31,11 @@ RULES = (
     Rule("padding", padding, "one sequence with a quarter of padding on either side"),
     Rule("documents", documents, "two documents in one sequence, every pair of tokens"),
     Rule("cache", caches, "one sequence: five tokens at once, three, then one by one"),
+    Rule(
+        "cache beside padding",
+        padded_caches,
+        "one sequence with padding on the left, one by one after its first real token",
+    ),
     Rule("implementations", implementations, "one sequence without padding"),
     Rule("identical", identical, "one token, repeated"),
 )

@@ -56,18 +56,33 @@ def seen_layers(subject: Subject, positions: bool = False) -> list[Seen]:
     ]
     names = {module: name for name, module in subject.module.named_modules()}
     prefix = _prefix(subject)
+    steady = subject.steady and subject.batched  # otherwise changes have other causes
     return [
         Seen(
             prefix + names[step.call.module],
             step.call,
             any(call.scores for call in step.call.walk()),
-            step.sees,
-            None if step.borrows else effects(step.call, rounding(subject)),
+            step.sees if subject.batched else _by_one_row(step.call),
+            effects(step.call, rounding(subject)) if steady and not step.borrows else None,
             told_by_scores(step.call, rows) if positions else Told("unseen"),
         )
         for step in found
         if step.sees is not None
     ]
+
+
+def _by_one_row(call: Call) -> Array:
+    """Whether the gradient of output i of the first row by its token j is not 0: for calls whose
+    rows influence each other, which are otherwise used to look at several outputs at once."""
+    assert call.x is not None
+    assert call.out is not None
+    tokens = call.shape[1]
+    weights = torch.randn(call.out.shape[2], generator=generator(0), dtype=torch.float64)
+    sees: Array = np.zeros((tokens, tokens), dtype=bool)
+    for token, value in enumerate((call.out[0] * weights.to(call.out)).sum(-1)):
+        (gradient,) = torch.autograd.grad(value, call.x, retain_graph=True, allow_unused=True)
+        sees[token] = False if gradient is None else (gradient[0] != 0).any(-1).cpu().numpy()
+    return sees
 
 
 def _inside(subject: Subject, step: Step) -> bool:
@@ -115,14 +130,20 @@ def effects(call: Call, rounded: float, size: float = 1.0) -> Array | None:
     return found
 
 
-def largest(chosen: Array, seen: Seen) -> tuple[tuple[int, int], float]:
-    """The chosen pair with the largest effect, and its size."""
+def largest(chosen: Array, seen: Seen) -> tuple[int, int]:
+    """The chosen pair with the largest effect."""
     effect = np.where(chosen, 1e-300 if seen.felt is None else seen.felt + 1e-300, 0.0)
     i, j = (int(one) for one in np.unravel_index(effect.argmax(), effect.shape))
-    return (i, j), float(effect[i, j]) if effect[i, j] > 1e-200 else share(seen, (i, j))
+    return i, j
 
 
 def share(seen: Seen, pair: tuple[int, int]) -> float:
+    """How much output i changes with token j; by gradients where that was not felt."""
+    felt = 0.0 if seen.felt is None else float(seen.felt[pair])
+    return felt or gradient_share(seen, pair)
+
+
+def gradient_share(seen: Seen, pair: tuple[int, int]) -> float:
     """The gradient of output i by token j, relative to the largest by any token."""
     call, (i, j) = seen.call, pair
     if call.x is None or call.out is None:

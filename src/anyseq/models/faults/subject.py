@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from inspect import signature
@@ -36,6 +37,7 @@ class Subject:
     text, output: Python for the module, given the audited `model`, and for its output.
     tolerance: outputs that differ by no more, relative to the largest, count as equal.
     batched: whether rows may be run together; not where they influence each other.
+    steady: whether two runs are equal; if not, differences between runs say nothing.
     given: the type of the weights that the caller's model has.
     """
 
@@ -51,11 +53,12 @@ class Subject:
     output: str = ""
     tolerance: float = 1e-4
     batched: bool = True
+    steady: bool = True
     hugging_face: bool = False
     given: torch.dtype | None = None
 
     def __post_init__(self) -> None:
-        self.takes = frozenset(signature(self.module.forward).parameters)
+        self.takes = frozenset(_taken(self.module))
 
     def draw(self, rows: int = 1, seed: int = 0, tokens: int | None = None) -> torch.Tensor:
         """Random sequences: ids (rows, tokens), or vectors (rows, tokens, features)."""
@@ -163,6 +166,17 @@ class Subject:
         """(rows, tokens) how much outputs differ, relative to the largest; infinite for NaN in one
         of them, 0 for what counts as equal."""
         return differences(one, other, self.tolerance)
+
+
+def _taken(module: torch.nn.Module) -> Iterator[str]:
+    """The names of the arguments of forward; where it takes any, those of what it was made from
+    too."""
+    kinds = [vars(kind).get("forward") for kind in type(module).__mro__]
+    for forward in (module.forward, *kinds):
+        parameters = () if forward is None else signature(forward).parameters.values()
+        yield from (one.name for one in parameters)
+        if forward is not None and all(one.kind != one.VAR_KEYWORD for one in parameters):
+            return
 
 
 def differences(one: torch.Tensor, other: torch.Tensor, tolerance: float) -> torch.Tensor:

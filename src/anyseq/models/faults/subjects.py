@@ -9,6 +9,7 @@ from inspect import signature
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch.overrides import TorchFunctionMode
 
 from anyseq.errors import InvalidArgument, UnsupportedModel
@@ -37,7 +38,7 @@ def copied(model: Any, x: dict[str, Any]) -> tuple[Any, str]:
     own = _outputs(model.eval(), x)
     try:
         copy = deepcopy(model).eval()
-        faithful = _same(own, _outputs(copy, x))
+        faithful = _same(own, _outputs(copy, x)) and not _calls(copy, model, x)
     except Exception:  # of as many kinds as there are models; the model itself is left
         faithful = False
     if not faithful:
@@ -62,6 +63,20 @@ def _outputs(module: torch.nn.Module, given: dict[str, Any]) -> torch.Tensor | N
     with torch.no_grad(), torch.random.fork_rng():
         torch.manual_seed(0)
         return sequence_of(module(*first, **there))
+
+
+def _calls(copy: torch.nn.Module, model: torch.nn.Module, x: dict[str, Any]) -> bool:
+    """Whether a copy runs parts of the model: a patch may keep hold of the forward it replaces."""
+    met: list[torch.nn.Module] = []
+    hooks = [
+        part.register_forward_pre_hook(lambda part, _: met.append(part)) for part in model.modules()
+    ]
+    try:
+        _outputs(copy, x)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return bool(met)
 
 
 def _same(one: torch.Tensor | None, other: torch.Tensor | None) -> bool:
@@ -236,26 +251,37 @@ def plain(model: torch.nn.Module, tokens: int | None) -> list[Subject]:
 
 
 def _vocabulary(model: torch.nn.Module, ids: torch.Tensor) -> int | None:
-    """The size of the smallest table that is read by the ids which a module is handed; None if it
+    """The size of the smallest table that is read at the ids which a module is handed; None if it
     cannot be run on ids."""
-    tables = _Tables(ids)
+    reads = _Reads(ids)
     try:
-        with tables:
+        with reads:
             _outputs(model.eval(), {"": ids})
     except Exception:  # it takes something else
         return None
-    return min(tables.sizes, default=None)
+    return min(reads.sizes, default=None)
 
 
-class _Tables(TorchFunctionMode):
-    """Notes the sizes of the tables of which these ids are entries."""
+class _Reads(TorchFunctionMode):
+    """sizes: of the tables of vectors that are read at the given ids."""
 
     def __init__(self, ids: torch.Tensor) -> None:
         super().__init__()
         self.ids = ids
         self.sizes: list[int] = []
 
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if func is torch.nn.functional.embedding and torch.equal(args[0].cpu(), self.ids):
-            self.sizes.append(len(args[1]))
-        return func(*args, **(kwargs or {}))
+    def __torch_function__(
+        self, function: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        name = getattr(function, "__name__", "")
+        if name == "embedding":
+            given = [*args, *kwargs.values()]
+            self._note(*(given[:2] if function is F.embedding else given[1::-1]))
+        elif name == "__getitem__" and isinstance(args[1], torch.Tensor):
+            self._note(args[1], args[0])
+        return function(*args, **kwargs)
+
+    def _note(self, index: torch.Tensor, table: torch.Tensor) -> None:
+        if table.ndim == 2 and torch.equal(index.cpu(), self.ids):
+            self.sizes.append(len(table))

@@ -1,0 +1,104 @@
+"""Decoding with a cache, with padding on the left, gives what the whole padded sequence gives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from anyseq.models.faults.caches import NoCache, decoded
+from anyseq.models.faults.fault import Fault
+from anyseq.models.faults.rule import Asked, NotChecked, Note
+from anyseq.models.faults.snippets import call, sequence
+from anyseq.models.faults.subject import Subject
+
+_MORE = 1  # real tokens in the first call
+
+
+def padded_caches(asked: Asked) -> Iterator[Fault | Note]:
+    """As a batch of prompts is generated from, where some are shorter."""
+    subject = asked.subject
+    if asked.claims.causal is not True or not subject.hugging_face or subject.part:
+        raise NotChecked("only decoders of transformers are decoded with padding")
+    if subject.name_of("real") is None:
+        raise NotChecked("its forward takes no mask that says which tokens are real")
+    effect = _apart(subject)
+    if not (effect > 0).any() or _differs_anyway(subject):
+        return
+    if asked.healthy is not None and _is_the_familys_way(asked.healthy):
+        return
+    token, padded = int((effect > 0).int().argmax()), _padded(subject.tokens)
+    yield Fault(
+        "cache", f"output {token} with a cache, after {padded} padded places, differs from that of "
+        "the whole padded sequence", (), "", (token, padded - 1), float(effect[token]),
+        _snippet(subject, token),
+        "hand each step the padding mask of all tokens so far, and the positions of the new ones",
+    )  # fmt: skip
+
+
+def _padded(tokens: int) -> int:
+    return max(1, tokens // 4)
+
+
+def _apart(subject: Subject) -> torch.Tensor:
+    """(tokens,) how much outputs of real tokens differ between the two ways; 0 elsewhere."""
+    x = subject.draw(seed=8)
+    padded = _padded(subject.tokens)
+    real = (torch.arange(subject.tokens) >= padded)[None]
+    told = {"real": real}
+    if subject.name_of("positions") is not None:
+        told["positions"] = (real.long().cumsum(1) - 1).clamp(min=0)
+    try:
+        out = decoded(subject, x, lambda _: None, (padded + _MORE,), **told)
+    except NoCache as reason:
+        raise NotChecked("it takes no cache that is known here (past_key_values)") from reason
+    whole, out = (one.masked_fill(~real[:, :, None], 0.0) for one in (subject.run(x, **told), out))
+    if not whole.isfinite().all():
+        given = subject.as_given()  # the lowest float64 is -inf to a softmax in float32
+        if given is None:
+            raise NotChecked("its outputs beside padding are not finite")
+        return _apart(given)
+    return subject.differ(whole, out)[0]
+
+
+def _differs_anyway(subject: Subject) -> bool:
+    """Whether a cache gives something else without padding too."""
+    x = subject.draw(seed=8)
+    out = decoded(subject, x, lambda _: None, (_padded(subject.tokens) + _MORE,))
+    return bool((subject.differ(subject.run(x), out) > 0).any())
+
+
+def _is_the_familys_way(healthy: Subject) -> bool:
+    try:
+        return bool((_apart(healthy) > 0).any())
+    except Exception:  # its own model cannot be asked
+        return True
+
+
+def _snippet(subject: Subject, token: int) -> str:
+    padded = _padded(subject.tokens)
+    told: dict[str, Any] = {"real": "real"}
+    step: dict[str, Any] = {"real": "real[:, :end]"}
+    lines = [
+        sequence(subject, subject.draw(seed=8)),
+        "real = torch.ones_like(x)",
+        f"real[0, :{padded}] = 0",
+    ]
+    if subject.name_of("positions") is not None:
+        lines.append("positions = (real.cumsum(1) - 1).clamp(min=0)")
+        told["positions"], step["positions"] = "positions", "positions[:, start:end]"
+    step |= {"past_key_values": "memory", "use_cache": "True"}
+    whole, answer = call(subject, **told), call(subject, "x[:, start:end]", output=False, **step)
+    return "\n".join([
+        "import torch", "", *lines,
+        "memory, start, parts = None, 0, []",
+        "with torch.no_grad():",
+        f"    whole = {whole}",
+        f"    for end in range({padded + _MORE}, {subject.tokens + 1}):",
+        f"        answer = {answer}",
+        "        memory, start = answer.past_key_values, end",
+        f"        parts.append(answer{subject.output})",
+        f"print((whole - torch.cat(parts, 1))[0, {token}].abs().max().item())  # 0 if both agree",
+        "",
+    ])  # fmt: skip
