@@ -66,7 +66,7 @@ def by_config(given: Any) -> ByConfig:
 
 
 def _claims(config: PreTrainedConfig, stack: SeenStack, size: str) -> Claims:
-    causal = causal_by_config(config, stack)
+    causal = causal_by_config(config, stack) and not _is_an_encoder(config, stack)
     words = list(_by_words(config, len(stack.layers), causal)) if stack.part == "" else []
     layers = []
     for number, seen in enumerate(stack.layers):
@@ -83,6 +83,14 @@ def _claims(config: PreTrainedConfig, stack: SeenStack, size: str) -> Claims:
         causal or all(_looks_back(one.pattern) for one in layers),
         shifts=stack.input.kind != "none",
     )
+
+
+def _is_an_encoder(config: PreTrainedConfig, stack: SeenStack) -> bool:
+    """Whether a model of a kind that may decode says that it does not, and looks ahead in every
+    layer: what the config alone says is no proof, since GPT-NeoX says it, too."""
+    says = not stack.part and getattr(config, "is_decoder", None) is False
+    found = [one.pattern for one in stack.layers]
+    return says and not any(one is None or _looks_back(one.small) for one in found)
 
 
 def _claim(seen: SeenLayer, size: str) -> Claim:
