@@ -128,18 +128,29 @@ class _Seen:
 
 def copied(config: PreTrainedConfig, wider: int = 0) -> tuple[Small, tuple[SeenStack, ...]]:
     """A small copy and what it shows; in float32 if it cannot be run in float64, and with smaller
-    weights if some mask is none that is known: large scores may give keys a weight of 0. wider: for
-    another copy (see `small`)."""
+    weights if some mask is none that is known, or some positions were not seen: large scores may
+    give keys a weight of 0, and hide the rest. wider: for another copy (see `small`)."""
     copy = small(config, wider=wider)
     try:
         stacks = _seen_stacks(copy, config)
     except UnsupportedModel:
         copy = small(config, torch.float32, wider=wider)
         stacks = _seen_stacks(copy, config)
-    if all(layer.pattern is not None for stack in stacks for layer in stack.layers):
+    known = all(layer.pattern is not None for stack in stacks for layer in stack.layers)
+    if known and not _unseen(stacks):
         return copy, stacks
     gentle = small(config, copy.model.dtype, wider=wider, gain=0.25)
-    return gentle, _seen_stacks(gentle, config)
+    gently = _seen_stacks(gentle, config)
+    return (copy, stacks) if known and _unseen(gently) else (gentle, gently)
+
+
+def _unseen(stacks: tuple[SeenStack, ...]) -> bool:
+    """Whether some attention did not show what it knows of positions."""
+    return any(
+        layer.mixer == "attention" and not layer.borrows and layer.told.kind == "unseen"
+        for stack in stacks
+        for layer in stack.layers
+    )
 
 
 def _seen_stacks(copy: Small, config: PreTrainedConfig) -> tuple[SeenStack, ...]:

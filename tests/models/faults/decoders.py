@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from models.faults.families import GROUPED, SIZES, Make, alone
+from models.faults.families import BOTH, GROUPED, SIZES, Make, alone
 
 WINDOW: dict[str, Any] = GROUPED | {"sliding_window": 5}
 MIXED: dict[str, Any] = WINDOW | {
@@ -110,6 +110,8 @@ DECODERS: dict[str, Make] = {
     "xglm": alone(
         "XGLMForCausalLM", SIZES, d_model=32, ffn_dim=64, num_layers=2, attention_heads=4,
     ),
+    "bart, decoder": alone("BartForCausalLM", BOTH),
+    "pegasus, decoder": alone("PegasusForCausalLM", BOTH),
     "biogpt": alone("BioGptForCausalLM"),
     "persimmon": alone("PersimmonForCausalLM"),
     "modernbert decoder": alone(

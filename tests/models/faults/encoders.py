@@ -6,14 +6,8 @@ from typing import Any
 
 import torch
 
-from models.faults.families import GROUPED, SIZES, Make, alone
+from models.faults.families import BOTH, GROUPED, SIZES, Make, alone
 
-BOTH: dict[str, Any] = {
-    "d_model": 32, "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 4,
-    "decoder_attention_heads": 4, "encoder_ffn_dim": 64, "decoder_ffn_dim": 64, "vocab_size": 80,
-    "max_position_embeddings": 64, "init_std": 0.3, "pad_token_id": 0, "bos_token_id": 1,
-    "eos_token_id": 2, "decoder_start_token_id": 1, "forced_eos_token_id": 2,
-}  # fmt: skip
 T5: dict[str, Any] = {
     "d_model": 32, "d_kv": 8, "d_ff": 64, "num_layers": 2, "num_heads": 4, "vocab_size": 80,
     "decoder_start_token_id": 0, "pad_token_id": 0, "eos_token_id": 2,
@@ -47,6 +41,7 @@ ENCODERS: dict[str, Make] = {
     "bigbird, full": alone("BigBirdForMaskedLM", SIZES, attention_type="original_full"),
     "roformer": alone("RoFormerForMaskedLM", SIZES, embedding_size=32),
     "t5, encoder": alone("T5EncoderModel", T5),
+    "umt5, encoder": alone("UMT5EncoderModel", T5),
     "esm": alone("EsmForMaskedLM", SIZES, mask_token_id=3, position_embedding_type="rotary"),
     "nomic": alone("NomicBertForMaskedLM"),
     "squeezebert": alone("SqueezeBertForMaskedLM", SIZES, embedding_size=32),

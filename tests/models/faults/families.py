@@ -25,6 +25,13 @@ SIZES: dict[str, Any] = {
 }
 GROUPED: dict[str, Any] = SIZES | {"num_key_value_heads": 2, "head_dim": 8}
 
+BOTH: dict[str, Any] = {
+    "d_model": 32, "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 4,
+    "decoder_attention_heads": 4, "encoder_ffn_dim": 64, "decoder_ffn_dim": 64, "vocab_size": 80,
+    "max_position_embeddings": 64, "init_std": 0.3, "pad_token_id": 0, "bos_token_id": 1,
+    "eos_token_id": 2, "decoder_start_token_id": 1, "forced_eos_token_id": 2,
+}  # fmt: skip
+
 
 def tiny(
     kind: str,

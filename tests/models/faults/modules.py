@@ -92,7 +92,7 @@ class CausalConvolution(nn.Module):
 
 
 class Recurrent(nn.Module):
-    def __init__(self, kind: type[nn.RNNBase], both: bool = False) -> None:
+    def __init__(self, kind: Callable[..., nn.Module], both: bool = False) -> None:
         super().__init__()
         self.tokens = nn.Embedding(80, 16)
         self.mixes = kind(16, 16, batch_first=True, bidirectional=both)

@@ -28,6 +28,7 @@ class Locked(nn.Module):
         self.lock = threading.Lock()
         self.mixes = Decoder()
         self.met: list[int] = []
+        self.runs: torch.Tensor
         self.register_buffer("runs", torch.zeros(1))
 
     def forward(self, ids: torch.Tensor) -> torch.Tensor:
@@ -81,8 +82,8 @@ def state(model: nn.Module) -> Iterator[Any]:
             yield repr(config.to_dict()), config._attn_implementation
     for name, one in model.named_parameters():
         yield name, id(one), one.requires_grad, id(one.grad), bits(one), bits(one.grad)
-    for name, one in model.named_buffers():
-        yield name, id(one), bits(one)
+    for name, buffer in model.named_buffers():
+        yield name, id(buffer), bits(buffer)
     yield bits(torch.get_rng_state()), torch.get_default_dtype(), torch.get_num_threads()
     yield random.getstate(), repr(np.random.get_state())  # noqa: NPY002
     yield torch.is_grad_enabled(), logging.get_verbosity(), list(warnings.filters)

@@ -161,13 +161,16 @@ def _paired(model: Any, claims: Mapping[str, Claims], own: Any, tokens: int | No
     """A model's parts, each with what is declared of it."""
     asked = []
     for subject in hugging_face(model, tokens):
-        if subject.part not in claims:
+        part = subject.part
+        if not part and "encoder" in claims:  # one half of an encoder-decoder, by itself
+            part = "decoder" if getattr(model.config, "is_decoder", False) else "encoder"
+        if part not in claims:
             raise InvalidArgument(
-                f"declared: says nothing of the {subject.part or 'model'} of {subject.name}; "
+                f"declared: says nothing of the {part or 'model'} of {subject.name}; "
                 "expected a config of the same kind"
             )
-        healthy = None if own is None else partial(_part, own, subject.part)
-        asked.append(Asked(subject, claims[subject.part], healthy))
+        healthy = None if own is None else partial(_part, own, part)
+        asked.append(Asked(subject, claims[part], healthy))
     return asked
 
 

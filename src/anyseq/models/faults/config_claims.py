@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from transformers import PreTrainedConfig
+from transformers.models.auto import modeling_auto
 
 from anyseq.errors import UnsupportedModel
 from anyseq.models.configs import as_config, check_layers, text_part
@@ -19,6 +20,7 @@ from anyseq.models.small import Small
 from anyseq.patterns import Blocks, Causal, Full, Pattern, Window
 
 _WINDOWS = ("sliding_window", "local_attention", "sliding_window_size", "window_size")
+_BOTH = modeling_auto.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES
 _CHUNKS = ("attention_chunk_size",)
 _TOKENS = 4096  # more than any model reads at once in an audit
 
@@ -43,8 +45,9 @@ def by_config(given: Any) -> ByConfig:
     """
     config = text_part(as_config(given))
     check_layers(config)
-    half = _half(config)
-    if half:
+    half = config.model_type in _BOTH and not config.is_encoder_decoder
+    if half and type(config)().is_encoder_decoder:
+        # models that are one half of such a family say so in their configs
         whole = {"is_encoder_decoder": True, "is_decoder": False}
         config = type(config).from_dict(config.to_dict() | whole)
     with quiet():
@@ -59,20 +62,7 @@ def by_config(given: Any) -> ByConfig:
         raise UnsupportedModel(
             f"{type(config).__name__}: no part of its model moves content between tokens"
         )
-    if half:
-        model: Any = copy.model
-        part = model.get_encoder() if half == "encoder" else model.get_decoder()
-        claims, small = {"": claims[half]}, {"": small[half]}
-        copy = replace(copy, model=part)
     return ByConfig(config, claims, small, copy)
-
-
-def _half(config: PreTrainedConfig) -> str:
-    """Which half of an encoder-decoder it is that a config of such a family describes, if not all:
-    its models with one half only say so in their configs."""
-    if config.is_encoder_decoder or not type(config)().is_encoder_decoder:
-        return ""
-    return "decoder" if getattr(config, "is_decoder", False) else "encoder"
 
 
 def _claims(config: PreTrainedConfig, stack: SeenStack, size: str) -> Claims:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from copy import deepcopy
+from inspect import signature
 from typing import Any
 
 import torch
@@ -113,7 +114,7 @@ def too_large(model: torch.nn.Module) -> bool:
 
 def itself(model: Any, tokens: int) -> Subject:
     """A transformers model as it is, not copied; its encoder, if it has one."""
-    module = model.get_encoder() if model.config.is_encoder_decoder else model
+    module = model.get_encoder() if _both(model) else model
     count = model.get_input_embeddings().weight.shape[0]
     vocabulary = ordinary_ids(count, model.config)
     model.eval()
@@ -122,6 +123,12 @@ def itself(model: Any, tokens: int) -> Subject:
         tolerance=close(_dtype(model)), hugging_face=True,
     )  # fmt: skip
     return _per_token(subject)
+
+
+def _both(model: Any) -> bool:
+    """Whether a model is encoder and decoder: its halves may have the config of both."""
+    takes = signature(model.forward).parameters
+    return model.config.is_encoder_decoder and "decoder_input_ids" in takes
 
 
 def hugging_face(model: Any, tokens: int | None) -> list[Subject]:
@@ -135,14 +142,15 @@ def hugging_face(model: Any, tokens: int | None) -> list[Subject]:
     length = tokens or TOKENS
     vocabulary = ordinary_ids(model.get_input_embeddings().weight.shape[0], config)
     x = vocabulary[torch.arange(length) % len(vocabulary)][None]
-    given = {"input_ids": x} | ({"decoder_input_ids": x} if config.is_encoder_decoder else {})
+    both = _both(model)
+    given = {"input_ids": x} | ({"decoder_input_ids": x} if both else {})
     try:
         module, how = copied(model, given)
     except InvalidArgument:
         raise
     except Exception as problem:
         raise failed(name, problem) from problem
-    reads = module.get_encoder() if config.is_encoder_decoder else module
+    reads = module.get_encoder() if both else module
     length = _worked_on(reads, x, length)
     common: dict[str, Any] = {
         "how": how,
@@ -152,7 +160,7 @@ def hugging_face(model: Any, tokens: int | None) -> list[Subject]:
         "hugging_face": True,
         "given": _dtype(model),
     }
-    if not config.is_encoder_decoder:
+    if not both:
         return [_per_token(Subject(name, module, stack=module, **common))]
     encoder, decoder = module.get_encoder(), module.get_decoder()
     return [
