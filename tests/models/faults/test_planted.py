@@ -130,7 +130,7 @@ def first(out: Any) -> torch.Tensor:
 
 def without_sizes(text: str) -> str:
     """A text without its floats, which differ from machine to machine, in one line."""
-    sizes = r"(?<=effect )[^)]*|(?<=prints )[^;]*|(?<=fault, )[^ ]*|(?<=\) \| )[^ ]*"
+    sizes = r"(?<=\(effect )[^)]*|(?<=prints )[^;]*|(?<=fault, )[^ ]*|(?<=\) \| )[^ ]*"
     return re.sub(sizes, "#", " ".join(text.split()))
 
 

@@ -57,8 +57,8 @@ class Block(nn.Module):
 
     def forward(self, x: torch.Tensor, allowed: torch.Tensor) -> torch.Tensor:
         x = x + self.attend(self.norm(x), allowed)
-        x = x + self.mlp(self.norm2(x))
-        return x
+        mapped: torch.Tensor = self.mlp(self.norm2(x))
+        return x + mapped
 
 
 class Gpt(nn.Module):

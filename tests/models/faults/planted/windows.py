@@ -122,7 +122,7 @@ FAULTS = [
     Planted(
         "the window never reaches the kernel", "mistral",
         "A custom attention function was registered, and no mask function under its name: "
-        "transformers hands it no mask, and it takes the text for causal and no more.",
+        "transformers hands it no mask, and the function applies the causal mask alone.",
         _unregistered, "window", (1, 2, 3, 4), window(8), ("padding", "documents", "cache",
         "implementations"), "unslothai/unsloth#8253",
     ),
@@ -145,12 +145,12 @@ FAULTS = [
     ),
     Planted(
         "the window is on the wrong layers", "gemma3",
-        "The port counts the layers with full attention from the other end.",
+        "Layer 3 ought to be the one with full attention; the port counts from the end: layer 2 is.",
         _other_layers, "lost", (3,), causal, ("window",),
     ),
     Planted(
         "full and sliding layers are swapped", "gpt-oss",
-        "The first layer ought to have a window; here every second one has, from the second on.",
+        "Layers 1 and 3 ought to have the window; here layers 2 and 4 have it.",
         _alternating, "window", (1, 3), window(8), ("lost",),
     ),
     Planted(
@@ -160,7 +160,7 @@ FAULTS = [
     ),
     Planted(
         "a window that is one token too narrow", "mistral",
-        "The comparison with the window's edge is strict on both sides.",
+        "The window of 8 tokens, the token itself among them, was cut to 7: < in place of <=.",
         _narrow, "lost", (1, 2, 3, 4), window(8), (),
     ),
     Planted(
@@ -175,7 +175,7 @@ FAULTS = [
     ),
     Planted(
         "a radius that is one too large", "anyseq.nn.Transformer",
-        "The model was built with Window(5); what was agreed on is Window(4).",
+        "The model is built with Window(5) and declared with Window(4).",
         _radius, "window", (1, 2), window(5), (),
     ),
 ]  # fmt: skip
