@@ -15,8 +15,8 @@ def _config(kind: str, layers: int) -> tuple[Any, Any]:
     return {"model_type": kind, "num_hidden_layers": layers}, None
 
 
-_LAYERS = {"bert": 2, "bert-generation": 2, "gemma3_text": 6, "mistral": 2, "modernbert": 4, "smollm3": 4,
-           "qwen3_5_text": 4, "mamba": 2}  # fmt: skip
+_LAYERS = {"bert": 2, "bert-generation": 2, "gemma3_text": 6, "mistral": 2, "modernbert": 4,
+           "smollm3": 4, "qwen3_5_text": 4, "mamba": 2}  # fmt: skip
 CONFIGS: dict[str, Make] = {
     f"{kind}, config": partial(_config, kind, layers) for kind, layers in _LAYERS.items()
 }

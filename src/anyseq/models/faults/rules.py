@@ -16,25 +16,28 @@ from anyseq.models.faults.rule import Rule
 LAYERS = Rule(
     "layers",
     layers,
-    "which pairs have a gradient is exact for the inputs and weights tried; what another input "
-    "would switch on is missed",
+    "what smooth operations carry shows with probability 1, as weights and inputs are random; what "
+    "only other inputs switch on (a threshold, a rare route) may be missed",
     compares=False,
 )
 
 RULES = (
-    Rule("random", random, "three runs; what is seldom random is missed"),
-    Rule(
-        "rows", rows, "one batch of three rows; what depends on how rows are sorted may be missed"
-    ),
+    Rule("random", random, "three runs: what is random more seldom may be missed"),
+    Rule("rows", rows, "batches of three rows: what shows only in larger ones may be missed"),
     LAYERS,
-    Rule("outputs", outputs, "every pair of tokens, with two other contents, for its own weights"),
-    Rule("padding", padding, "one sequence with a quarter of padding on either side"),
-    Rule("documents", documents, "two documents in one sequence, every pair of tokens"),
-    Rule("cache", caches, "one sequence: five tokens at once, three, then one by one"),
+    Rule(
+        "outputs",
+        outputs,
+        "each token gets two other contents: effects below 1e-4 of the largest output (3e-2 in half "
+        "precision), and what other contents switch on, may be missed",
+    ),
+    Rule("padding", padding, "one sequence, a quarter of it padding: other shares may differ"),
+    Rule("documents", documents, "two documents in one sequence: more of them may differ"),
+    Rule("cache", caches, "one sequence, no longer than the audit: what comes later is missed"),
     Rule(
         "cache beside padding",
         padded_caches,
-        "one sequence with padding on the left, one by one after its first real token",
+        "one sequence, padded on the left, one token at a time after its first real one",
     ),
     Rule("implementations", implementations, "one sequence without padding"),
     Rule("identical", identical, "one token, repeated"),
