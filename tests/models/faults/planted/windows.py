@@ -145,7 +145,7 @@ FAULTS = [
     ),
     Planted(
         "the window is on the wrong layers", "gemma3",
-        "Layer 3 ought to be the one with full attention; the port counts from the end: layer 2 is.",
+        "Layer 3 ought to have full attention; the port counts from the end, and layer 2 has it.",
         _other_layers, "lost", (3,), causal, ("window",),
     ),
     Planted(
