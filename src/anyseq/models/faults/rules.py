@@ -28,8 +28,8 @@ RULES = (
     Rule(
         "outputs",
         outputs,
-        "each token gets two other contents: effects below 1e-4 of the largest output (3e-2 in half "
-        "precision), and what other contents switch on, may be missed",
+        "each token gets two other contents: effects below 1e-4 of the largest output (3e-2 in "
+        "half precision), and what other contents switch on, may be missed",
     ),
     Rule("padding", padding, "one sequence, a quarter of it padding: other shares may differ"),
     Rule("documents", documents, "two documents in one sequence: more of them may differ"),
