@@ -159,7 +159,8 @@ FAULTS = [
         "one layer is not causal", "llama",
         "is_causal is False in the second layer: sdpa, which is handed no mask where the whole "
         "sequence is real, then sees all of it.",
-        _not_causal, "future", (2,), causal, ("rows", "documents", "cache", "implementations", "padding"),
+        _not_causal, "future", (2,), causal,
+        ("rows", "documents", "cache", "implementations", "padding"),
         "huggingface/transformers#48760",
     ),
     Planted(
