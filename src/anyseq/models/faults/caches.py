@@ -45,9 +45,7 @@ def caches(asked: Asked) -> Iterator[Fault | Note]:
                 continue  # static caches are not for every model
             raise UnsupportedModel(f"decoding failed: {problem}") from problem
         looked = True
-        effect = subject.differ(whole, out)[0]
-        if (effect > 0).any():
-            effect = torch.where(effect > 2 * subject.rounding(x), effect, 0.0)  # both may round
+        effect = subject.apart(whole, out, x)[0]
         if first == _TWICE and (effect > 0).any() and _is_the_familys_way(asked, make):
             yield Note(_AT_ONCE)
         elif (effect > 0).any():

@@ -107,7 +107,7 @@ def _unlike_alone(asked: Asked, pack: Pack) -> Iterator[Fault]:
         alone = pack.by_themselves()
     except Exception:  # it takes sequences of one length
         return
-    effect = subject.differ(alone, pack.run(pack.x))[0, pack.first :]
+    effect = subject.apart(alone, pack.run(pack.x), pack.x)[0, pack.first :]
     if not (effect > 0).any():
         return
     i = int(effect.argmax())

@@ -44,7 +44,7 @@ def implementations(asked: Asked) -> Iterator[Fault | Note]:
         except (Exception, AnyseqError):  # a model need not have all of them
             continue
         ran.append(name)
-        effect = subject.differ(plain, out)[0]
+        effect = subject.apart(plain, out, x)[0]
         if (effect > 0).any():
             apart.append((name, other, effect))
     if not ran:

@@ -59,14 +59,14 @@ def _apart(subject: Subject) -> torch.Tensor:
         if given is None:
             raise NotChecked("its outputs beside padding are not finite")
         return _apart(given)
-    return subject.differ(whole, out)[0]
+    return subject.apart(whole, out, x)[0]
 
 
 def _differs_anyway(subject: Subject) -> bool:
     """Whether a cache gives something else without padding too."""
     x = subject.draw(seed=8)
     out = decoded(subject, x, lambda _: None, (_padded(subject.tokens) + _MORE,))
-    return bool((subject.differ(subject.run(x), out) > 0).any())
+    return bool((subject.apart(subject.run(x), out, x) > 0).any())
 
 
 def _is_the_familys_way(healthy: Subject) -> bool:

@@ -139,7 +139,8 @@ class _Padded:
     def _apart(self, told: bool) -> torch.Tensor:
         """(real tokens,) how much their outputs differ from those without padding."""
         alone = self.subject.run(self.x[:1][:, self.real[0]])
-        return self.subject.differ(alone, self.run(self.x[:1], told)[:, self.real[0]])[0]
+        padded = self.run(self.x[:1], told)[:, self.real[0]]
+        return self.subject.apart(alone, padded, self.x[:1])[0]
 
     def _advice(self, asked: Asked, told: bool) -> Note | None:
         """What to do where it is the way of the family that padding changes outputs: where it

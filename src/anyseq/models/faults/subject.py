@@ -91,7 +91,13 @@ class Subject:
         module = deepcopy(self.module).to(self.given)
         return replace(self, module=module, stack=module, tolerance=close(self.given))
 
-    def rounding(self, x: torch.Tensor) -> float:
+    def apart(self, one: torch.Tensor, other: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+        """As `differ`, of outputs that were computed in two ways: what is no more than rounding to
+        float32 changes for x, in each of them, is 0."""
+        found = self.differ(one, other)
+        return torch.where(found > 2 * self._rounding(x), found, 0.0) if found.any() else found
+
+    def _rounding(self, x: torch.Tensor) -> float:
         """How much rounding to float32 changes outputs, relative to the largest: parts of many
         models round so, whatever their weights are."""
         if self.dtype != torch.float64:
