@@ -169,13 +169,14 @@ def _fault(
     apart = (with_cache - without)[i]
     only_one = apart.abs() * ((with_cache[i] > 0) != (without[i] > 0))
     j = int(only_one.argmax()) if (only_one > 0).any() else int(apart.abs().argmax())
+    how = " (5 tokens at once, then 3, then one by one)" if first == _TWICE else ""
     notices = ""
     if with_cache[i, j] == 0 and without[i, j] > 0:
         notices = f": it does not notice token {j}"
     elif with_cache[i, j] > 0 and without[i, j] == 0:
         notices = f": it notices token {j}, which it does not without"
     return Fault(
-        "cache", f"output {i} with {name} differs from that of the whole sequence{notices}",
+        "cache", f"output {i} with {name}{how} differs from that of the whole sequence{notices}",
         (), part_at_fault(subject, x, make, first, i), (i, j), float(effect[i]),
         _snippet(subject, x, i, name, first),
         "compare what the cache holds, the mask over its keys, and the positions of new tokens",
