@@ -38,7 +38,8 @@ def _directive(match: re.Match[str]) -> str:
         if inspect.isroutine(thing) or isinstance(thing, partial)
         else "autodata"
     )
-    return f"```{{eval-rst}}\n.. {kind}:: {name}\n```"
+    options = "\n   :no-value:" if kind == "autodata" else ""
+    return f"```{{eval-rst}}\n.. {kind}:: {name}{options}\n```"
 
 
 def _expand(app: Sphinx, page: str, source: list[str]) -> None:
@@ -86,7 +87,7 @@ def as_rst(lines: list[str]) -> list[str]:
 def _process(
     app: Sphinx, what: str, name: str, thing: object, options: object, lines: list[str]
 ) -> None:
-    lines[:] = as_rst(lines)
+    lines[:] = [] if what == "data" else as_rst(lines)  # data has the docstring of its type
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
