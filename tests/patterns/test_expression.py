@@ -41,11 +41,11 @@ def test_expressions(text: str, pattern: aq.Pattern) -> None:
         ("window(", "cannot be read"),
         ("windw(3)", "windw is unknown; there are"),
         ("window()", "radius"),
-        ("window(0.5)", "is no pattern"),
+        ("window(0.5)", "is neither a pattern"),
         ("window(-1)", "radius=-1: expected"),
-        ("window(3) + full", "is no pattern"),
+        ("window(3) + full", "is not a pattern"),
         ("__import__('os')", "__import__ is unknown"),
-        ("full.__class__", "is no pattern"),
+        ("full.__class__", "is not a pattern"),
     ],
 )
 def test_bad_expressions(text: str, message: str) -> None:
@@ -63,8 +63,8 @@ def test_bad_expressions(text: str, message: str) -> None:
         ("window(1, 2, 3)", "expected window(radius) or window(before, after)"),
         ("longformer(1, x=1)", "'x'; expected longformer(radius, globals=(0,))"),
         ("causal(3)", "too many positional arguments; expected causal"),
-        ("window(1.5)", "1.5 is no pattern and no whole number"),
-        ("window(1) + full", "window(1) + full is no pattern; expected a name"),
+        ("window(1.5)", "1.5 is neither a pattern nor a whole number"),
+        ("window(1) + full", "window(1) + full is not a pattern; expected a name"),
     ],
 )
 def test_errors_name_what_a_pattern_needs(text: str, words: str) -> None:

@@ -42,7 +42,7 @@ _MOST_NAMES = 256
 def parse_pattern(text: str) -> Pattern:
     """The pattern behind an expression of names, whole numbers, |, & and ~.
 
-    Names are those of the classes, in any case: "causal & window(128)", "longformer(64)",
+    Names are the class names, in upper or lower case: "causal & window(128)", "longformer(64)",
     "~window(2)", "global(0, -1)". Nothing of it is executed.
     """
     _check_size(text)
@@ -58,7 +58,7 @@ def parse_pattern(text: str) -> Pattern:
 
 
 def _check_size(text: str) -> None:
-    """Of what people write nothing comes near these."""
+    """Limits far above what people write."""
     depth = deepest = 0
     for mark in text:
         depth += {"(": 1, ")": -1}.get(mark, 0)
@@ -78,7 +78,7 @@ def _check_size(text: str) -> None:
 
 
 def pattern_text(pattern: Pattern) -> str:
-    """The expression that `parse_pattern` reads; a pattern that has none, as Python shows it."""
+    """The expression that `parse_pattern` reads; the repr of a pattern that has none."""
     match pattern:
         case Union(parts):
             return " | ".join(map(pattern_text, parts))
@@ -128,7 +128,9 @@ def _pattern(node: ast.expr) -> Pattern:
             if cls in _LISTS and values and not isinstance(values[0], tuple):
                 values = [tuple(values)]
             return _made(cls, values, {str(item.arg): _value(item.value) for item in keywords})
-    raise InvalidArgument(f"{ast.unparse(node)} is no pattern; expected a name such as window(64)")
+    raise InvalidArgument(
+        f"{ast.unparse(node)} is not a pattern; expected a name such as window(64)"
+    )
 
 
 def _made(cls: type[Pattern], values: list[Any], named: dict[str, Any]) -> Pattern:
@@ -140,7 +142,7 @@ def _made(cls: type[Pattern], values: list[Any], named: dict[str, Any]) -> Patte
 
 
 def _usage(cls: type[Pattern]) -> str:
-    """How it is written: "window(radius)", "longformer(radius, tokens=(0,))"."""
+    """The syntax of a pattern: "window(radius)", "longformer(radius, tokens=(0,))"."""
     name = cls.__name__.lower()
     if cls is Global:
         return "global(token, ...), such as global(0) or global(0, -1)"
@@ -163,7 +165,7 @@ def _value(node: ast.expr) -> Any:
         case ast.Tuple(elements):
             return tuple(_value(element) for element in elements)
         case ast.Constant():
-            raise InvalidArgument(f"{ast.unparse(node)} is no pattern and no whole number")
+            raise InvalidArgument(f"{ast.unparse(node)} is neither a pattern nor a whole number")
     return _pattern(node)
 
 
