@@ -83,7 +83,7 @@ class _Search:
         first, second = marked[: self.size], marked[self.size :]
         if not np.array_equal(np.sort(first), np.sort(second)):
             return None
-        # Equal stable colours, one vertex each: what u attends to is what its image attends to, and the guess
+        # Equal stable colours, one vertex each: edges of u map to those of its image, and the guess
         # is right.
         image = self._guess(first, second)
         if self._fits(image):
