@@ -19,11 +19,11 @@ _LAYERS = ("num_hidden_layers", "num_layers", "n_layer", "encoder_layers", "deco
 
 
 def as_config(given: Any) -> PreTrainedConfig:
-    """The config that is meant: a transformers config, a dictionary, or the path of a config.json
+    """The config: a transformers config, a dictionary, or the path of a config.json
     or of its folder.
 
     Configs that name code of their own (auto_map) are refused unless transformers has a model of
-    that type itself; that is the one that is read.
+    that type itself; then that one is read.
     """
     config = given if isinstance(given, PreTrainedConfig) else _load(given)
     module = type(config).__module__
@@ -48,8 +48,8 @@ def text_part(config: PreTrainedConfig) -> PreTrainedConfig:
         text = config.get_text_config()
     except ValueError as problem:
         raise UnsupportedModel(
-            f"{type(config).__name__} has several text configs, so that it is not clear which is "
-            "meant; give the one that you ask about"
+            f"{type(config).__name__} has several text configs, so it is ambiguous; give the one "
+            "that you mean"
         ) from problem
     if not isinstance(text, PreTrainedConfig):
         raise UnsupportedModel(
@@ -116,7 +116,9 @@ def _read_json(path: Any) -> Mapping[str, Any]:
         if file.is_dir():
             file = file / "config.json"
         if not file.is_file():
-            raise FileProblem(f"{str(file)!r} is not there; expected a config.json or its folder")
+            raise FileProblem(
+                f"file not found: {str(file)!r}; expected a config.json or its folder"
+            )
         found = json.loads(file.read_text())
     except (OSError, ValueError, RecursionError) as problem:
         raise FileProblem(f"{str(file)!r} cannot be read as a config: {problem}") from problem
