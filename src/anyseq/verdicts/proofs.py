@@ -175,8 +175,8 @@ def _idle(question: Question, rounds: int) -> int:
 
 def _one_layer(question: Question, rounds: int) -> bool:
     """One layer that sums by offset: a head with a gain for each, a convolution, a recurrence. It
-    delivers every x_(i-r) alone, and the offsets that i depends on; if that is all that is wanted, and
-    tells i, it is enough."""
+    delivers every x_(i-r) alone, and the offsets that i depends on; if these are all that is
+    wanted, and determine i, it is enough."""
     first = question.layers[0]
     by_offset = isinstance(first.mixer, Convolution | Recurrence)
     if first.attends and has_gain(first):
