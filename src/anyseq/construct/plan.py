@@ -12,11 +12,13 @@ from anyseq.construct import needs
 from anyseq.construct.ask import Ask, Recipe
 from anyseq.construct.error import MEAN, NORMS, SUP, combine, norm_name
 from anyseq.construct.fewest import fewest_text
+from anyseq.construct.functions import known_constants
 from anyseq.construct.kind import kind_of_function
 from anyseq.construct.methods import BY_NAME_ONLY, METHODS
 from anyseq.construct.methods.fit import FitRecipe
 from anyseq.construct.methods.gather_wide import WideRecipe
 from anyseq.construct.smooth import Curvature, Lipschitz, Smoothness, given, size
+from anyseq.construct.target import Function
 from anyseq.design import Design
 from anyseq.errors import CannotApproximate, InvalidArgument
 
@@ -171,6 +173,7 @@ def plan(
     features: int,
     tol: float,
     *,
+    f: Function | None = None,
     lipschitz: Lipschitz | None = None,
     curvature: Curvature | None = None,
     norm: str = "sup",
@@ -181,8 +184,9 @@ def plan(
 ) -> Plan:
     """What each method would build for this design, with sizes; nothing is built.
 
-    It holds for every f that varies as `lipschitz` and `curvature` say (see `approximate`; one of
-    them is needed), with |f| <= bound.
+    It holds for every f that varies as `lipschitz` and `curvature` say (see `approximate`), with
+    |f| <= bound. One of them is needed, or a function f of `anyseq.functions`, whose own constants
+    are then used.
     budget: the most parameters allowed, 10^8 unless given.
     """
     if not isinstance(design, Design):
@@ -192,9 +196,12 @@ def plan(
     features = at_least_one("features", features)
     out_features = features if out_features is None else at_least_one("out_features", out_features)
     needs.few_entries(design, features, out_features)
+    lipschitz, curvature = known_constants(f, design.tokens, features, lipschitz, curvature)
     smooth = given(lipschitz, curvature, design.tokens, features)
     if smooth is None:
-        raise InvalidArgument("lipschitz=None, curvature=None: expected one of them, or both")
+        raise InvalidArgument(
+            "lipschitz=None, curvature=None: expected one of them, or both, or f=anyseq.functions[...]"
+        )
     ask = Ask(
         design=design,
         features=features,
