@@ -81,4 +81,3 @@ def _found(what: str) -> Any:
     if re.fullmatch(r"[^\W\d][\w.]*:[^\W\d]\w*", what) and not exists(what):
         return imported("compare", what)
     return what
-

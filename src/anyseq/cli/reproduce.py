@@ -35,7 +35,8 @@ def reproduce(
     """Rerun an experiment of the papers, and set the result beside theirs.
 
     A run that was stopped, by Ctrl-C or otherwise, resumes bit-identically with the same command.
-    On several processes: torchrun --no-python --nproc-per-node 4 anyseq reproduce NAME (or accelerate launch).
+    On several processes: torchrun --no-python --nproc-per-node 4 anyseq reproduce NAME (or
+    accelerate launch).
 
     Parameters
     ----------

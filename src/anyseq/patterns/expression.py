@@ -136,7 +136,11 @@ def _pattern(node: ast.expr) -> Pattern:
             values = [_value(cls, at, argument) for at, argument in enumerate(arguments)]
             if cls in _LISTS and values and not isinstance(values[0], tuple):
                 values = [tuple(values)]
-            return _made(cls, values, {str(one.arg): _value(cls, str(one.arg), one.value) for one in keywords})
+            return _made(
+                cls,
+                values,
+                {str(one.arg): _value(cls, str(one.arg), one.value) for one in keywords},
+            )
     raise InvalidArgument(f"{ast.unparse(node)} is no pattern; expected a name such as window(64)")
 
 
