@@ -99,8 +99,8 @@ def test_built_in_functions_bring_their_constants() -> None:
     result = aq.approximate(example, design, features=1, tol=0.1)
     assert result.status == "certified-float64"
     assert result.size.layers == 6
-    given = aq.plan(design, 1, 0.1, lipschitz=1.0, curvature=0.0)
-    assert aq.plan(design, 1, 0.1, f=example).rows() == given.rows()
+    told = aq.plan(design, 1, 0.1, lipschitz=1.0, curvature=0.0)
+    assert aq.plan(design, 1, 0.1, f=example).rows() == told.rows()
     with pytest.raises(InvalidArgument, match="expected one of them, or both, or f"):
         aq.plan(design, 1, 0.1, f=example.f)
 
