@@ -67,7 +67,7 @@ def experiment_figure(table: Table) -> Figure:
     better = "higher" if experiment.metric.higher_is_better else "lower"
     panel.set_xlabel(f"{_UNITS.get(metric, metric.replace('_', ' '))} ({better} is better)")
     name = table.experiment.replace("-", " ").capitalize()
-    says = textwrap.fill(experiment.claim, 78)
+    says = textwrap.fill(experiment.claim, 88)
     made.suptitle(f"{name}, at scale {table.scale}\n{says}", fontsize=10, color=INK)
     made.legend(loc="outside lower right", ncols=2, fontsize=8, frameon=False)
     return made

@@ -40,8 +40,9 @@ def explanation_figure(made: Explanation) -> Figure:
             panels += axes.flatten().tolist()
     for panel in panels:
         plain(panel)
+    known = explanation_ids(made)
     for step, panel in zip(busy, panels, strict=False):
-        _draw(panel, step, len(made.x))
+        _draw(panel, step, len(made.x), known)
         panel.set_title(step.stage.name, fontsize=10)
     if nodes:
         _draw_nodes(panels[-1], nodes)
@@ -55,11 +56,20 @@ def explanation_title(made: Explanation) -> str:
     return f'What {made.layers:,} layers by method "{made.method}" did to x = ({x}{more})'
 
 
-def _draw(panel: Axes, step: Step, tokens: int) -> None:
+def explanation_ids(made: Explanation) -> torch.Tensor:
+    """All ids that a token has had, in ascending order."""
+    ids = [torch.empty(0, dtype=torch.float64)]
+    for step in made.steps:
+        if step.stage.reading.label == ID:
+            ids += [step.before.flatten(), *(hit.after.flatten() for hit in step.hits)]
+    return torch.cat(ids).unique()
+
+
+def _draw(panel: Axes, step: Step, tokens: int, known: torch.Tensor) -> None:
     columns = _columns(step)
     attending = [hit for hit in step.hits if hit.looks]
     if columns:
-        draw_table(panel, columns)
+        draw_table(panel, columns, known)
     elif len(attending) == 1 and len(attending[0].looks) > 1:
         _draw_attention(panel, attending[0])
     else:
@@ -72,8 +82,8 @@ def _width(step: Step) -> float:
 
 
 def _columns(step: Step) -> list[Column]:
-    """Of ids: before the stage, and after the layers that changed one; of what becomes of ids: both.
-    Of other numbers none."""
+    """Of ids: before the stage, and after the layers that changed one; of what becomes of ids:
+    both. Of other numbers none."""
     if step.stage.reading.label != ID:
         if step.ids is None or step.after.shape[1] > 1:
             return []

@@ -16,22 +16,22 @@ _DIGITS = 9  # of numbers in the usual size of letters
 
 
 class Column(NamedTuple):
-    """Numbers (tokens,) under a head; ids are coloured, equal ones alike."""
+    """Numbers (tokens,) under a head, NaN for none; ids are coloured, equal ones alike."""
 
     head: str
     numbers: torch.Tensor
     ids: bool = True
 
 
-def draw_table(panel: Axes, columns: Sequence[Column]) -> None:
-    """Row: a token."""
+def draw_table(panel: Axes, columns: Sequence[Column], known: torch.Tensor) -> None:
+    """Row: a token. known: all ids, in ascending order."""
     tokens = len(columns[0].numbers)
-    known = torch.cat([one.numbers for one in columns if one.ids]).unique()
     colours = distinct(len(known))
     for at, column in enumerate(columns):
         for token, value in enumerate(column.numbers.tolist()):
             face = colours(int((known < value).sum())) if column.ids else PALE
-            text = numbers_text(column.numbers[token : token + 1], exact=column.ids)
+            number = column.numbers[token : token + 1]
+            text = "" if bool(number.isnan()) else numbers_text(number, exact=column.ids)
             panel.add_patch(Rectangle((at - 0.47, token - 0.44), 0.94, 0.88, facecolor=face))
             panel.text(
                 at, token, text, ha="center", va="center",

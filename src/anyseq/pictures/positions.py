@@ -86,4 +86,4 @@ def classes_text(kinds: int, tokens: int) -> str:
     """How many outputs differ, in words."""
     if kinds == tokens:
         return "all become different"
-    return "all stay equal" if kinds == 1 else f"only {kinds:,} of {tokens:,} differ"
+    return "all stay equal" if kinds == 1 else f"only {kinds:,} different outputs"
