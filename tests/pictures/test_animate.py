@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from PIL import Image
+from PIL.GifImagePlugin import GifImageFile
 
 import anyseq as aq
 from anyseq.construct.contextual import Contextual
@@ -20,7 +20,7 @@ PICTURE = Path(__file__).parents[2] / "docs" / "anyseq.gif"
 
 def frames(gif: bytes) -> tuple[int, int]:
     """How many, and how long they are shown in all, in milliseconds."""
-    image = Image.open(BytesIO(gif))
+    image = GifImageFile(BytesIO(gif))
     assert image.info["loop"] == 0
     taken = 0
     for frame in range(image.n_frames):

@@ -134,9 +134,9 @@ def test_different_ids_have_different_colours() -> None:
     figure.savefig(BytesIO(), format="png")
     for title in ("selective shifts", "global shift"):
         panel = next(panel for panel in figure.axes if panel.get_title() == title)
-        colour: dict[str, tuple[float, ...]] = {}
+        colour: dict[str, str] = {}
         for text, patch in zip(panel.texts, panel.patches, strict=True):
-            colour[text.get_text()] = tuple(patch.get_facecolor())
+            colour[text.get_text()] = str(patch.get_facecolor())
         assert len(set(colour.values())) == len(colour) >= 3
     values = next(panel for panel in figure.axes if panel.get_title() == "value map")
     assert [label.get_text() for label in values.get_xticklabels()] == ["id", "T"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from textwrap import fill
+from typing import Any
 
 from cyclopts import App, CoercionError, CycloptsError
 
@@ -83,7 +84,7 @@ def _lines(problem: Exception) -> str:
 def _said(problem: Exception) -> str:
     """What is wrong; of a number that is none, which option it was for."""
     if isinstance(problem, CoercionError) and problem.token is not None:
-        kinds = {int: "a whole number", float: "a number"}
+        kinds: dict[Any, str] = {int: "a whole number", float: "a number"}
         kind = kinds.get(getattr(problem, "target_type", None))
         if kind is not None:
             return f"{problem.token.keyword or 'argument'}: {problem.token.value!r} is not {kind}"

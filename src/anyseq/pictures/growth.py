@@ -90,7 +90,7 @@ def _frames(last: int) -> list[int]:
     """The layers that are shown: all, or evenly spread ones."""
     if last < _MOST_FRAMES:
         return list(range(last + 1))
-    return np.unique(np.linspace(0, last, _MOST_FRAMES).round().astype(int)).tolist()
+    return sorted({round(layer) for layer in np.linspace(0, last, _MOST_FRAMES).tolist()})
 
 
 def _draw_reach(panel: Axes, one: Grown, layer: int, last: int, new: int) -> None:
