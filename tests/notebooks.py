@@ -1,4 +1,4 @@
-"""Pages that are notebooks (MyST text): their code cells, run one after the other in one process."""
+"""Pages that are notebooks (MyST text): their code cells, run in order in one process."""
 
 from __future__ import annotations
 
@@ -36,7 +36,9 @@ def run(page: Path) -> list[Any]:
         body = ast.Module(before if end else tree.body, [])
         exec(compile(body, f"{page.name}, cell {number}", "exec"), names)
         if isinstance(last, ast.Expr):
-            value = eval(compile(ast.Expression(last.value), f"{page.name}, cell {number}", "eval"), names)
+            value = eval(
+                compile(ast.Expression(last.value), f"{page.name}, cell {number}", "eval"), names
+            )
             if value is not None:
                 shown.append(value)
     return shown
