@@ -7,7 +7,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test soak matrix package sanitize zoo hf-types faults lint types layers bench clean
+.PHONY: demo test soak matrix package sanitize zoo hf-types faults gif lint types layers bench clean
 
 demo: .venv/core
 	$(BIN)/anyseq demo
@@ -46,6 +46,11 @@ hf-types: .venv/full
 # Models with planted faults, and what an audit says of them: docs/faults.md. A minute.
 faults: .venv/full
 	OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python tests/models/faults/page.py
+
+# The animated picture: docs/anyseq.gif.
+gif: .venv/core
+	$(BIN)/anyseq compare "window(2), rope" "longformer(2), urpe" --tokens 24 \
+		--animate docs/anyseq.gif
 
 lint: .venv/full
 	$(BIN)/ruff check

@@ -128,6 +128,16 @@ class Contextual(ContextualMapping):
             spread = ids.amax(1, keepdim=True) - ids.amin(1, keepdim=True)
             ids = torch.where(ids == window, ids + self.selective_shift * spread, ids)
 
+    def ids_by_layer(self, sequences: torch.Tensor) -> list[torch.Tensor]:
+        """(B, n) the ids before the first layer, after each selective shift, and after the global
+        shift: `final_ids`."""
+        found = [sequences + torch.tensor(self.bases)]
+        for window in self.windows:
+            ids = found[-1]
+            spread = ids.amax(1, keepdim=True) - ids.amin(1, keepdim=True)
+            found.append(torch.where(ids == window, ids + self.selective_shift * spread, ids))
+        return [*found, found[-1] + self.global_shift * found[-1].amax(1, keepdim=True)]
+
     def _swept(self, ids: torch.Tensor) -> torch.Tensor:
         """Whether an id is one of `windows`."""
         if not self.positions or self.tokens == 1:
