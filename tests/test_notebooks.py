@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from matplotlib.figure import Figure
 
+from anyseq.pictures.animation import Animation
 from notebooks import DOCS, cells, pages, png, run
 from pictures_of_pages import blank
 
@@ -35,8 +36,8 @@ SAID = {
     "concepts/contextual-mapping": (
         "(1, 1) [3465, 3483]",
         "smallest gap: 9",
-        "0 -> 12",
-        "3 -> 39",
+        "id, token by token: 6, 19.5",
+        "id, token by token: 2,502; 2,515.5",
     ),
     "concepts/equal-tokens": (
         "[5., 5., 5.]",
@@ -73,6 +74,9 @@ def test_a_page(
         assert words in out
     pictures = [value for value in shown if isinstance(value, Figure)]
     assert not any(blank(png(picture)) for picture in pictures)
+    for animation in (value for value in shown if isinstance(value, Animation)):
+        assert not blank(png(animation.figure))
+        assert len(animation.seconds) > 2
     assert not any(tmp_path.iterdir())  # a build runs pages where they are
 
 
