@@ -28,7 +28,8 @@ _COMMANDS = {
     "and the cheapest repairs.",
     "compare": "Designs and models side by side: what they can express, when all tokens have met, "
     "how weak the routes are, what a token costs, where positions come from.",
-    "demo": "A function becomes a Transformer, twice, with errors, sizes and pictures.",
+    "demo": "A function becomes a Transformer, twice, with errors, sizes and pictures; or a "
+    "lecture of five minutes.",
     "plan": "What each method would build, with sizes, before anything is built.",
     "reproduce": "Rerun an experiment of the papers, and set the result beside theirs.\n\n"
     "A run that was stopped, with Ctrl-C or harder, goes on with the same command. On several "
