@@ -18,7 +18,7 @@ test: .venv/full
 
 # The documentation, in site/: pages, notebooks (run once, then kept in build/), and all its links.
 docs: .venv/docs
-	OMP_NUM_THREADS=1 $(BIN)/sphinx-build --quiet --fail-on-warning --keep-going \
+	OMP_NUM_THREADS=1 $(BIN)/sphinx-build --quiet --fresh-env --fail-on-warning --keep-going \
 		--doctree-dir build/docs/doctrees docs site
 	$(BIN)/python docs/_ext/links.py site
 
