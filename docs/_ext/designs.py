@@ -1,6 +1,6 @@
 """The gallery: well-known designs, drawn and asked when the site is built.
 
-`{designs}` stands for all of them: name, a sentence, the code, both pictures, and what `check` says.
+`{designs}` stands for all of them: name, a sentence, code, pictures, and what `check` says.
 """
 
 from dataclasses import dataclass
@@ -154,7 +154,8 @@ def asked(known: Known) -> list[tuple[str, str]]:
     answers = []
     for norm, words in (("sup", "sup norm"), ("lp", "L^p")):
         verdict = aq.check(design, norm=norm, target=known.target)
-        answers.append((words, f"{ANSWERS[verdict.universal]}: {verdict.reason}"))
+        reason = verdict.reason[0].lower() + verdict.reason[1:].rstrip(".")
+        answers.append((words, f"**{ANSWERS[verdict.universal]}**, {reason}"))
     return answers
 
 
@@ -166,8 +167,8 @@ def card(known: Known) -> list[str]:
     lines += [f'aq.check(design, target="{known.target}")', "```", ""]
     lines += [f"```{{picture}} {known.name}: mask and reach"]
     lines += [f"drawing.mask_and_reach({known.code})", "```", ""]
-    lines += [f"| can it express {kind}? | |", "|---|---|"]
-    lines += [f"| {norm} | {says.replace('|', chr(92) + '|')} |" for norm, says in asked(known)]
+    lines += [f"Can it express {kind}?", ""]
+    lines += [f"- in {norm}: {says}" for norm, says in asked(known)]
     return [*lines, ""]
 
 

@@ -17,7 +17,7 @@ RESULTS = Path(__file__).parents[1] / "experiments" / "results.json"
 
 
 def four_verbs() -> Figure:
-    made, (check, audit, approximate, train) = figure(2, rows=2, width=3.9, height=3.1)
+    made, (check, audit, approximate, train) = figure(2, rows=2, width=3.0, height=2.7)
     _check(check)
     _audit(audit)
     _approximate(approximate)
@@ -27,8 +27,8 @@ def four_verbs() -> Figure:
 
 def _title(panel: Axes, verb: str, says: str) -> None:
     panel.set_anchor("W")
-    panel.set_title(f"{verb}\n", loc="left", fontsize=12, fontweight="bold", color=INK)
-    panel.text(0, 1.03, says, transform=panel.transAxes, fontsize=9, color=INK)
+    panel.set_title(f"{verb}\n", loc="left", fontsize=13, fontweight="bold", color=INK)
+    panel.text(0, 1.03, says, transform=panel.transAxes, fontsize=10, color=INK)
 
 
 def _check(panel: Axes) -> None:
@@ -37,7 +37,7 @@ def _check(panel: Axes) -> None:
     met = reach(design).layers_per_pair()
     colours = ListedColormap(["white", COLOURS[0], "#a8c4f2"])
     panel.imshow(met, cmap=colours, vmin=0, vmax=2, interpolation="none")
-    _title(panel, "check", f"every token reaches every token in {met.max()} layers: yes")
+    _title(panel, "check", f"all tokens meet in {met.max()} layers: yes")
     panel.set_xlabel("token j")
     panel.set_ylabel("token i")
     panel.set_xticks([])
@@ -56,7 +56,7 @@ def _audit(panel: Axes) -> None:
     declared = (aq.Causal() & aq.Window(4)).mask(tokens).numpy()
     kinds = np.where(depends & ~declared, 2, np.where(declared, 1, 0))
     panel.imshow(kinds, cmap=ListedColormap([PALE, "#a8c4f2", COLOURS[1]]), vmin=0, vmax=2)
-    _title(panel, "audit", "orange: attended to, outside the declared window")
+    _title(panel, "audit", "orange: not in the declared window")
     panel.set_xlabel("token j")
     panel.set_ylabel("token i")
     panel.set_xticks([])
@@ -78,12 +78,12 @@ def _approximate(panel: Axes) -> None:
     )
     panel.plot(line, made, color=COLOURS[0], linewidth=1.8, label="the network")
     panel.plot(line, target, color=INK, linewidth=1.2, linestyle=":", label="your function")
-    panel.legend(frameon=False, fontsize=9)
+    panel.legend(frameon=False, fontsize=10)
     _title(panel, "approximate", f"error at most {result.error.upper:.2f}, proved")
 
 
 def _train(panel: Axes) -> None:
-    """Accuracy in saying where each of 32 equal tokens is, by position encoding."""
+    """How often a trained model says where each of 32 equal tokens is, by position encoding."""
     rows = [
         row
         for row in json.loads(RESULTS.read_text())
@@ -97,5 +97,5 @@ def _train(panel: Axes) -> None:
     panel.set_xlim(0, 1.15)
     panel.set_xticks([0, 1])
     for place, mean in enumerate(means):
-        panel.text(mean + 0.02, place, f"{mean:.0%}", va="center", fontsize=9)
-    _title(panel, "train", "accuracy of “where am I?” on 32 equal tokens")
+        panel.text(mean + 0.02, place, f"{mean:.0%}", va="center", fontsize=10)
+    _title(panel, "train", "telling 32 equal tokens apart")

@@ -9,7 +9,9 @@ PAGE = (Path(__file__).parents[2] / "docs" / "measured.md").read_text()
 
 
 def test_every_block_names_its_command() -> None:
-    blocks = re.findall(r"^<!-- bench (\w+) -->\n```text\n.*?^```\n<!-- end -->$", PAGE, re.M | re.S)
+    blocks = re.findall(
+        r"^<!-- bench (\w+) -->\n```text\n.*?^```\n<!-- end -->$", PAGE, re.M | re.S
+    )
     assert blocks == ["construct", "fit", "attention", "check"]
     for name in blocks:
         assert f"`anyseq bench {name}" in PAGE

@@ -52,10 +52,13 @@ def test_docs_speak_of_no_page_that_is_not_in_the_site() -> None:
 
 
 def test_the_gallery_has_the_well_known_designs() -> None:
-    names = {
-        node.args[0].value
+    names = [
+        first.value
         for node in ast.walk(ast.parse(DESIGNS.read_text()))
-        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Known"
-    }
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id == "Known"
+        and isinstance(first := node.args[0], ast.Constant)
+    ]
     assert len(names) >= 16
-    assert {"Llama", "BigBird", "Longformer", "ViT", "Swin", "URPE", "NoPE"} <= names
+    assert {"Llama", "BigBird", "Longformer", "ViT", "Swin", "URPE", "NoPE"} <= set(names)
