@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import pytest
 
@@ -63,7 +63,7 @@ def open_page(browser: Browser) -> Iterator[OpenPage]:
         *,
         address: str = PAGE.as_uri(),
         width: int = 1280,
-        theme: str = "light",
+        theme: Literal["light", "dark"] = "light",
         calm: bool = False,
     ) -> Page:
         context = browser.new_context(
