@@ -55,7 +55,7 @@ def described(result: Approximation, name: str, formula: Formula) -> dict[str, A
         "hidden": shape.hidden,
         "parameters": shape.parameters,
         "bos": bool(shape.bos),
-        "registers": _registers(result),
+        "registers": _registers(model),
         "stages": [asdict(stage) for stage in result.facts.stages],
         "masks": [_mask(pattern, result.design.size, shape.heads) for pattern in _cycle(result)],
         "begin": _begin(model),
@@ -209,17 +209,15 @@ def _sparse(tensor: torch.Tensor) -> dict[str, Any]:
     return {"shape": list(tensor.shape), "at": at.tolist(), "is": flat[at].tolist()}
 
 
-def _registers(result: Approximation) -> list[dict[str, Any]]:
-    """The features that the library has a name for: where positions are added, and what stages are
-    about."""
-    shape, model = result.size, result.model
-    named: list[dict[str, Any]] = []
-    if shape.positions:
-        places = model.get_parameter("position").detach().any(0).nonzero().flatten().tolist()
-        named += [{"label": "position", "first": at, "count": 1} for at in places]
-    for stage in result.facts.stages:
-        reading = stage.reading
-        entry = {"label": reading.label, "first": reading.first, "count": reading.count}
-        if not reading.digits and reading.count < shape.width and entry not in named:
-            named.append(entry)
+def _registers(model: Stack) -> dict[int, str]:
+    """Features that say where a token is, as they are added before the first layer."""
+    if not model.shape.positions:
+        return {}
+    places = model.get_parameter("position").detach()
+    named = {}
+    for at in places.any(0).nonzero().flatten().tolist():
+        rows = places[:, at].nonzero().flatten().tolist()
+        token = rows[0] - model.shape.bos
+        one = "is BOS" if token < 0 else f"is token {token}"
+        named[at] = one if len(rows) == 1 else "position"
     return named

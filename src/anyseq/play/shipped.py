@@ -49,18 +49,16 @@ class Shipped:
     pattern: str = "full"
     position: str = "absolute"
 
+    @property
+    def design(self) -> Design:
+        """Its design."""
+        return Design(
+            self.tokens, parse_pattern(self.pattern), position=parse_position(self.position)
+        )
+
     def network(self) -> dict[str, Any]:
         """What its file holds."""
-        return build(
-            self.function,
-            Design(
-                self.tokens,
-                parse_pattern(self.pattern),
-                position=parse_position(self.position),
-            ),
-            tol=self.tol,
-            title=self.name,
-        )
+        return build(self.function, self.design, tol=self.tol, title=self.name)
 
 
 SHIPPED = (

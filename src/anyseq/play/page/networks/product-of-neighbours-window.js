@@ -22,7 +22,7 @@
 "hidden": 7,
 "parameters": 8192,
 "bos": false,
-"registers": [{"label": "position", "first": 1, "count": 1}, {"label": "position", "first": 2, "count": 1}, {"label": "position", "first": 3, "count": 1}, {"label": "position", "first": 4, "count": 1}, {"label": "slots", "first": 5, "count": 4}, {"label": "values, scaled, others' less 2", "first": 1, "count": 4}, {"label": "T", "first": 0, "count": 1}],
+"registers": {"1": "is token 0", "2": "is token 1", "3": "is token 2", "4": "is token 3"},
 "stages": [{"name": "gather", "layers": 6, "does": "Every token comes to know its position, and to hold the whole sequence in its slots.", "reading": {"label": "slots", "first": 5, "count": 4, "digits": [], "offset": 0.0, "past": 0}}, {"name": "interpolate", "layers": 27, "does": "Every token adds up f from node to node, as far as x has come: at the nodes around x, with their weights.", "reading": {"label": "values, scaled, others' less 2", "first": 1, "count": 4, "digits": [], "offset": 0.0, "past": 0}}, {"name": "select", "layers": 1, "does": "Every token keeps its own values.", "reading": {"label": "T", "first": 0, "count": 1, "digits": [], "offset": 0.0, "past": 0}}],
 "masks": [[["1100", "1110", "0111", "0011"]]],
 "begin": {"position": {"shape": [4, 13], "at": [1, 15, 29, 43], "is": [1.0, 1.0, 1.0, 1.0]}},

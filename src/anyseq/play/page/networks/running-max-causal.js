@@ -22,7 +22,7 @@
 "hidden": 5,
 "parameters": 1081,
 "bos": false,
-"registers": [{"label": "position", "first": 1, "count": 1}, {"label": "position", "first": 2, "count": 1}, {"label": "position", "first": 3, "count": 1}, {"label": "slots", "first": 4, "count": 3}, {"label": "values, scaled, others' less 2", "first": 1, "count": 3}, {"label": "T", "first": 0, "count": 1}],
+"registers": {"1": "is token 0", "2": "is token 1", "3": "is token 2"},
 "stages": [{"name": "gather", "layers": 2, "does": "Every token comes to know its position, and to hold the sequence up to itself in its slots.", "reading": {"label": "slots", "first": 4, "count": 3, "digits": [], "offset": 0.0, "past": 1}}, {"name": "interpolate", "layers": 4, "does": "Every token adds up f from node to node, as far as x has come: at the nodes around x, with their weights.", "reading": {"label": "values, scaled, others' less 2", "first": 1, "count": 3, "digits": [], "offset": 0.0, "past": 1}}, {"name": "select", "layers": 1, "does": "Every token keeps its own values.", "reading": {"label": "T", "first": 0, "count": 1, "digits": [], "offset": 0.0, "past": 0}}],
 "masks": [[["100", "110", "111"]]],
 "begin": {"position": {"shape": [3, 10], "at": [1, 12, 23], "is": [1.0, 1.0, 1.0]}},

@@ -22,7 +22,7 @@
 "hidden": 5,
 "parameters": 2333,
 "bos": false,
-"registers": [{"label": "slots", "first": 4, "count": 3}, {"label": "values, scaled, others' less 2", "first": 1, "count": 3}, {"label": "T", "first": 0, "count": 1}],
+"registers": {},
 "stages": [{"name": "gather", "layers": 8, "does": "Every token comes to know its position, and to hold the whole sequence in its slots.", "reading": {"label": "slots", "first": 4, "count": 3, "digits": [], "offset": 0.0, "past": 0}}, {"name": "interpolate", "layers": 4, "does": "Every token adds up f from node to node, as far as x has come: at the nodes around x, with their weights.", "reading": {"label": "values, scaled, others' less 2", "first": 1, "count": 3, "digits": [], "offset": 0.0, "past": 0}}, {"name": "select", "layers": 1, "does": "Every token keeps its own values.", "reading": {"label": "T", "first": 0, "count": 1, "digits": [], "offset": 0.0, "past": 0}}],
 "masks": [[["111", "111", "111"]]],
 "begin": {"constant": {"shape": [12], "at": [1], "is": [1.0]}},
