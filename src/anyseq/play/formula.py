@@ -22,7 +22,7 @@ import re
 import warnings
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any, NoReturn
+from typing import Any
 
 import torch
 
@@ -33,7 +33,7 @@ from anyseq.play.values import Values
 
 LONGEST = 300
 MOST_NODES = 200
-DEEPEST = 24
+DEEPEST = 60
 LARGEST_POWER = 8
 LARGEST_NUMBER = 1e6
 
@@ -96,24 +96,25 @@ def parse(text: str) -> Formula:
     assert allowed is not None
     if allowed.end() < len(text):
         at = allowed.end()
-        _wrong(at, f"{text[at]!r}", "letters, digits and + - * / % ( ) [ ] , : < > = .")
+        raise _wrong(at, f"{text[at]!r}", "letters, digits and + - * / % ( ) [ ] , : < > = .")
     start = len(text) - len(text.lstrip())
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of the parser, about its own future
             parsed = ast.parse(text.strip(), mode="eval")
     except SyntaxError as problem:
-        _wrong(start + (problem.offset or 1) - 1, "this cannot be read", "one formula")
+        at = start + (problem.offset or 1) - 1
+        raise _wrong(at, "this cannot be read", "one formula") from None
     except (ValueError, RecursionError, MemoryError):
         raise InvalidArgument("formula: it cannot be read; expected one formula") from None
     tree, kind = _Reader(start).read(parsed.body, 0)
     if kind == Kind.SEQUENCE:
-        _wrong(start, "a sequence", "one number for token i, such as x[i], mean(x) or sort(x)[i]")
+        raise _wrong(start, "a sequence", "one number for token i, such as x[i], mean(x) or sort(x)[i]")
     return Formula(text.strip(), tree)
 
 
-def _wrong(at: int, came: str, expected: str) -> NoReturn:
-    raise InvalidArgument(f"formula, column {at + 1}: {came}; expected {expected}")
+def _wrong(at: int, came: str, expected: str) -> InvalidArgument:
+    return InvalidArgument(f"formula, column {at + 1}: {came}; expected {expected}")
 
 
 class _Reader:
@@ -125,9 +126,9 @@ class _Reader:
     def read(self, node: ast.expr, depth: int) -> tuple[Tree, Kind]:
         self._nodes += 1
         if depth > DEEPEST:
-            self._fail(node, f"over {DEEPEST} levels of nesting", "a flatter formula")
+            raise self._wrong(node, f"over {DEEPEST} levels of nesting", "a flatter formula")
         if self._nodes > MOST_NODES:
-            self._fail(node, f"over {MOST_NODES} parts", "a shorter formula")
+            raise self._wrong(node, f"over {MOST_NODES} parts", "a shorter formula")
         below = depth + 1
         match node:
             case ast.Constant():
@@ -146,12 +147,12 @@ class _Reader:
                 return self._subscript(node, below)
             case ast.IfExp():
                 return self._cases(node, below)
-        self._fail(node, f"{type(node).__name__} has no place in a formula", f"one of {_KNOWN}")
+        raise self._wrong(node, f"{type(node).__name__} has no place in a formula", f"one of {_KNOWN}")
 
     def _constant(self, node: ast.Constant) -> tuple[Tree, Kind]:
         value: Any = node.value
         if type(value) not in (int, float) or not abs(value) <= LARGEST_NUMBER:
-            self._fail(node, "this literal", f"a number up to {LARGEST_NUMBER:g}")
+            raise self._wrong(node, "this literal", f"a number up to {LARGEST_NUMBER:g}")
         if isinstance(value, int):
             return ["whole", value], Kind.WHOLE
         return ["number", value], Kind.NUMBER
@@ -163,7 +164,7 @@ class _Reader:
             return ["x"], Kind.SEQUENCE
         if node.id in _NAMED:
             return ["number", _NAMED[node.id]], Kind.NUMBER
-        self._fail(node, f"the name {node.id!r}", f"one of {_KNOWN}")
+        raise self._wrong(node, f"the name {node.id!r}", f"one of {_KNOWN}")
 
     def _operation(self, node: ast.BinOp, depth: int) -> tuple[Tree, Kind]:
         if isinstance(node.op, ast.Pow):
@@ -171,17 +172,17 @@ class _Reader:
             power = node.right.value if isinstance(node.right, ast.Constant) else None
             if type(power) is not int or not 0 <= power <= LARGEST_POWER:
                 expected = f"a whole number from 0 to {LARGEST_POWER}; exp and sqrt are functions"
-                self._fail(node.right, "this exponent", expected)
+                raise self._wrong(node.right, "this exponent", expected)
             return ["power", inner, power], max(kind, Kind.NUMBER)
         (left, first), (right, second) = self.read(node.left, depth), self.read(node.right, depth)
         kind = max(first, second)
         if type(node.op) in _WHOLE_OPERATORS:
             name = _WHOLE_OPERATORS[type(node.op)]
             if kind != Kind.WHOLE:
-                self._fail(node, f"{name} jumps", "whole numbers made of i and n on both sides")
+                raise self._wrong(node, f"{name} jumps", "whole numbers made of i and n on both sides")
             return [name, left, right], kind
         if type(node.op) not in _OPERATORS:
-            self._fail(node, "this operator", "+ - * / ** // or %")
+            raise self._wrong(node, "this operator", "+ - * / ** // or %")
         if isinstance(node.op, ast.Div):
             kind = max(kind, Kind.NUMBER)
         return [_OPERATORS[type(node.op)], left, right], kind
@@ -190,30 +191,30 @@ class _Reader:
         name = node.func.id if isinstance(node.func, ast.Name) else None
         if name not in (*ENTRYWISE, "max", "min", *OF_SEQUENCE):
             named = "this call" if name is None else f"a call of {name!r}"
-            self._fail(node.func, named, f"one of {_KNOWN}")
+            raise self._wrong(node.func, named, f"one of {_KNOWN}")
         if node.keywords or not node.args:
-            self._fail(node, f"the arguments of {name}", f"{name}(...) with unnamed arguments")
+            raise self._wrong(node, f"the arguments of {name}", f"{name}(...) with unnamed arguments")
         parts = [self.read(argument, depth) for argument in node.args]
         trees, kinds = [tree for tree, _ in parts], [kind for _, kind in parts]
         if name in ENTRYWISE:
             if len(parts) > 1:
-                self._fail(node, f"{len(parts)} arguments", f"one argument of {name}")
+                raise self._wrong(node, f"{len(parts)} arguments", f"one argument of {name}")
             return [name, trees[0]], max(kinds[0], Kind.NUMBER)
         one_sequence = kinds == [Kind.SEQUENCE]
         if name in OF_SEQUENCE and not one_sequence:
-            self._fail(node, f"what {name} was given", f"one sequence, such as {name}(x)")
+            raise self._wrong(node, f"what {name} was given", f"one sequence, such as {name}(x)")
         if not one_sequence and (Kind.SEQUENCE in kinds or len(parts) < 2):
-            self._fail(node, f"what {name} was given", "numbers, two or more, or one sequence")
+            raise self._wrong(node, f"what {name} was given", "numbers, two or more, or one sequence")
         tree = [name, trees[0]] if one_sequence else [name, ["list", *trees]]
         return tree, Kind.SEQUENCE if name == "sort" else Kind.NUMBER
 
     def _subscript(self, node: ast.Subscript, depth: int) -> tuple[Tree, Kind]:
         inner, kind = self.read(node.value, depth)
         if kind != Kind.SEQUENCE:
-            self._fail(node.value, "this has no entries", "a sequence before [, such as x")
+            raise self._wrong(node.value, "this has no entries", "a sequence before [, such as x")
         if isinstance(node.slice, ast.Slice):
             if node.slice.step is not None:
-                self._fail(node.slice.step, "a step", "x[a:b]; x[n-1-i] counts from the end")
+                raise self._wrong(node.slice.step, "a step", "x[a:b]; x[n-1-i] counts from the end")
             ends = (node.slice.lower, node.slice.upper)
             trees = [None if end is None else self._whole(end, depth) for end in ends]
             return ["slice", inner, *trees], Kind.SEQUENCE
@@ -222,21 +223,21 @@ class _Reader:
     def _cases(self, node: ast.IfExp, depth: int) -> tuple[Tree, Kind]:
         test = node.test
         if not isinstance(test, ast.Compare) or len(test.ops) != 1:
-            self._fail(test, "this condition", "one comparison, such as i < n-1")
+            raise self._wrong(test, "this condition", "one comparison, such as i < n-1")
         if type(test.ops[0]) not in _COMPARISONS:
-            self._fail(test, "this comparison", "one of < <= > >= == !=")
+            raise self._wrong(test, "this comparison", "one of < <= > >= == !=")
         left, right = self._whole(test.left, depth), self._whole(test.comparators[0], depth)
         condition = [_COMPARISONS[type(test.ops[0])], left, right]
         (yes, first), (no, second) = self.read(node.body, depth), self.read(node.orelse, depth)
         if (first == Kind.SEQUENCE) != (second == Kind.SEQUENCE):
-            self._fail(node, "a number in one case, a sequence in the other", "two of a kind")
+            raise self._wrong(node, "a number in one case, a sequence in the other", "two of a kind")
         return ["if", condition, yes, no], max(first, second)
 
     def _whole(self, node: ast.expr, depth: int) -> Tree:
         tree, kind = self.read(node, depth)
         if kind != Kind.WHOLE:
-            self._fail(node, "this", "a whole number made of i, n and digits, such as n-1-i")
+            raise self._wrong(node, "this", "a whole number made of i, n and digits, such as n-1-i")
         return tree
 
-    def _fail(self, node: ast.AST, came: str, expected: str) -> NoReturn:
-        _wrong(self._start + getattr(node, "col_offset", 0), came, expected)
+    def _wrong(self, node: ast.AST, came: str, expected: str) -> InvalidArgument:
+        return _wrong(self._start + getattr(node, "col_offset", 0), came, expected)

@@ -75,12 +75,12 @@ def script(network: dict[str, Any]) -> str:
 
 
 def design_text(design: Design) -> str:
-    """Such as "3 tokens, window(1), absolute positions"."""
+    """Such as "3 tokens, window(1) attention, absolute positions"."""
     patterns = " then ".join(pattern_text(pattern) for pattern in design.cycle)
     name = position_text(design.position)
     position = "no positions" if name == "none" else f"{name} positions"
     more = ", BOS" * design.bos + ", sinks" * bool(design.sinks)
-    return f"{design.tokens} tokens, {patterns}, {position}{more}"
+    return f"{design.tokens} tokens, {patterns} attention, {position}{more}"
 
 
 def _check(result: Approximation) -> None:

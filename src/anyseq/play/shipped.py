@@ -1,6 +1,6 @@
 """The networks that the page brings along, and the formulas of the library's own functions.
 
-    python -m anyseq.play.shipped     writes them into the page, `make networks`
+`make networks` writes them into the page.
 """
 
 from __future__ import annotations
@@ -98,7 +98,3 @@ def write(folder: Path = FOLDER) -> None:
             old.unlink()
     for name, text in made.items():
         (folder / name).write_text(text)
-
-
-if __name__ == "__main__":
-    write()

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
 
-_UNARY = {
+_UNARY: dict[str, Callable[[Tensor], Tensor]] = {
     "sin": torch.sin,
     "cos": torch.cos,
     "exp": torch.exp,
@@ -18,7 +18,7 @@ _UNARY = {
     "sigmoid": torch.sigmoid,
     "relu": torch.relu,
 }
-_BINARY = {
+_BINARY: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "add": torch.add,
     "subtract": torch.sub,
     "multiply": torch.mul,

@@ -5,7 +5,7 @@
 "name": "product of neighbours, window",
 "formula": "x[i] * x[i+1] if i < n-1 else x[i]",
 "target": ["if", ["<", ["i"], ["subtract", ["n"], ["whole", 1]]], ["multiply", ["entry", ["x"], ["i"]], ["entry", ["x"], ["add", ["i"], ["whole", 1]]]], ["entry", ["x"], ["i"]]],
-"design": "4 tokens, window(1), absolute positions",
+"design": "4 tokens, window(1) attention, absolute positions",
 "method": "gather",
 "status": "certified-float64",
 "tol": 0.2,

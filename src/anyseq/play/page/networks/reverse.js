@@ -5,7 +5,7 @@
 "name": "reverse",
 "formula": "x[n-1-i]",
 "target": ["entry", ["x"], ["subtract", ["subtract", ["n"], ["whole", 1]], ["i"]]],
-"design": "3 tokens, full, absolute positions",
+"design": "3 tokens, full attention, absolute positions",
 "method": "gather",
 "status": "certified-float64",
 "tol": 0.1,

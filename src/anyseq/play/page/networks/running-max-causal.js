@@ -5,7 +5,7 @@
 "name": "running max, causal",
 "formula": "max(x[:i+1])",
 "target": ["max", ["slice", ["x"], null, ["add", ["i"], ["whole", 1]]]],
-"design": "3 tokens, causal, absolute positions",
+"design": "3 tokens, causal attention, absolute positions",
 "method": "gather",
 "status": "certified-float64",
 "tol": 0.1,

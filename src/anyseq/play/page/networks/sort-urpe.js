@@ -5,7 +5,7 @@
 "name": "sort, URPE",
 "formula": "sort(x)[i]",
 "target": ["entry", ["sort", ["x"]], ["i"]],
-"design": "3 tokens, full, urpe positions",
+"design": "3 tokens, full attention, urpe positions",
 "method": "gather",
 "status": "certified-float64",
 "tol": 0.1,

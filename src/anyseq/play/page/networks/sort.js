@@ -5,7 +5,7 @@
 "name": "sort",
 "formula": "sort(x)[i]",
 "target": ["entry", ["sort", ["x"]], ["i"]],
-"design": "3 tokens, full, absolute positions",
+"design": "3 tokens, full attention, absolute positions",
 "method": "gather",
 "status": "certified-float64",
 "tol": 0.1,

@@ -5,7 +5,7 @@
 "name": "times the max, window",
 "formula": "x[i] * max(x)",
 "target": ["multiply", ["entry", ["x"], ["i"]], ["max", ["x"]]],
-"design": "3 tokens, window(1), absolute positions",
+"design": "3 tokens, window(1) attention, absolute positions",
 "method": "gather",
 "status": "certified-float64",
 "tol": 0.1,

@@ -5,7 +5,7 @@
 "name": "wave",
 "formula": "sin(2*pi * sum(x[:i+1]))",
 "target": ["sin", ["multiply", ["multiply", ["whole", 2], ["number", 3.141592653589793]], ["sum", ["slice", ["x"], null, ["add", ["i"], ["whole", 1]]]]]],
-"design": "2 tokens, full, absolute positions",
+"design": "2 tokens, full attention, absolute positions",
 "method": "gather",
 "status": "certified-float64",
 "tol": 0.1,
