@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -102,9 +103,7 @@ def test_what_is_not_proved_is_said_to_be_estimated() -> None:
 
 
 def test_a_refusal_comes_with_its_reasons() -> None:
-    answer = approximate_function(
-        {"function": "sort", "tokens": 3, "tol": 0.1, "position": "rope"}
-    )
+    answer = approximate_function({"function": "sort", "tokens": 3, "tol": 0.1, "position": "rope"})
     assert "network" not in answer
     assert answer["refused"].startswith("not every f can be expressed by this design")
     assert "On identical tokens" in answer["reasons"][0]
@@ -160,7 +159,5 @@ FIELDS = ["tokens", "mask", "pattern", "position", "bos", "depth", "prob_map"]
 )
 def test_any_json_is_answered_or_refused(body: dict[str, Any], tokens: int) -> None:
     for question in (body, {**body, "tokens": tokens}):
-        try:
-            check_design(question)
-        except AnyseqError as problem:
-            assert str(problem)
+        with suppress(AnyseqError):
+            json.dumps(check_design(question), allow_nan=False)

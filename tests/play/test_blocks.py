@@ -12,6 +12,7 @@ import torch
 
 from anyseq.base import generator, uniform
 from anyseq.construct import FUNCTIONS, Approximation, approximate
+from anyseq.construct.explain import attention_weights
 from anyseq.design import Design
 from anyseq.patterns import Causal, PerHead, Window
 from anyseq.play.network import described, script
@@ -41,19 +42,14 @@ def read(path: Path) -> dict[str, Any]:
     return found
 
 
-def states(result: Approximation, x: torch.Tensor) -> torch.Tensor:
-    """(halves, batch, positions, width)"""
-    with torch.no_grad():
-        return torch.stack([state for _, state in result.model.trace(x)])
-
-
-RUN = """([data, inputs]) => {
+RUN = """([data, inputs, kept]) => {
   const network = Blocks.load(data);
   return inputs.map((x) => {
     const { steps, outputs } = network.trace(x);
     return {
       layers: steps.map((step) => step.layer),
-      states: steps.map((step) => Array.from(step.state)),
+      states: kept.map((at) => Array.from(steps[at].state)),
+      weights: kept.map((at) => Array.from(steps[at].weights ?? [])),
       outputs,
       target: network.target(x),
       error: network.error(x),
@@ -63,22 +59,57 @@ RUN = """([data, inputs]) => {
 
 
 def check_run(page: Any, data: dict[str, Any], result: Approximation, f: Any) -> None:
-    """That the page computes what the library's network does, half by half."""
+    """That the page computes what the library's network does: outputs, targets and the state at the
+    end of each stage for all inputs, the state after every half for some."""
     x = inputs(result.size.tokens)
-    ran = page.evaluate(RUN, [data, x.flatten(1).tolist()])
+    layers = [layer for layer, _ in result.model.trace(x[:1])]
+    ends, first = [], 0
+    for stage in result.facts.stages:
+        first += stage.layers
+        ends.append(max(at for at, layer in enumerate(layers) if layer < first))
+    check_states(page, data, result, x, ends)
+    few = x[::60]
+    ran = check_states(page, data, result, few, list(range(len(layers))))
+    assert ran[0]["layers"] == layers
+    check_weights(ran, result, few)
+    ran = page.evaluate(RUN, [data, x.flatten(1).tolist(), []])
     with torch.no_grad():
         y, wanted = result.model(x), f(x)
-    assert ran[0]["layers"] == [layer for layer, _ in result.model.trace(x[:1])]
     outputs = torch.tensor([one["outputs"] for one in ran], dtype=torch.float64)
     assert float((outputs - y.flatten(1)).abs().max()) <= EXACT
     target = torch.tensor([one["target"] for one in ran], dtype=torch.float64)
     assert float((target - wanted.flatten(1)).abs().max()) <= EXACT
+    assert result.error.upper is not None
+    assert max(one["error"] for one in ran) <= result.error.upper
+
+
+def check_states(
+    page: Any, data: dict[str, Any], result: Approximation, x: torch.Tensor, kept: list[int]
+) -> list[dict[str, Any]]:
+    ran: list[dict[str, Any]] = page.evaluate(RUN, [data, x.flatten(1).tolist(), kept])
+    with torch.no_grad():
+        states = [state for _, state in result.model.trace(x)]
+    expected = torch.stack([states[at] for at in kept]).flatten(2)
     seen = torch.tensor([one["states"] for one in ran], dtype=torch.float64).transpose(0, 1)
-    expected = states(result, x).flatten(2)
     apart = (seen - expected).abs() / expected.abs().clamp(min=1.0)
     assert float(apart.max()) <= EXACT
-    if result.error.upper is not None:
-        assert max(one["error"] for one in ran) <= result.error.upper
+    return ran
+
+
+def check_weights(ran: list[dict[str, Any]], result: Approximation, x: torch.Tensor) -> None:
+    """The weights of the heads that write anything, against the library's explanation."""
+    for one, single in zip(ran, x, strict=True):
+        with torch.no_grad():
+            trace = list(result.model.trace(single[None]))
+            before = trace[0][1]
+            for (layer, state), weights in zip(trace[1:], one["weights"][1:], strict=True):
+                if weights:
+                    count = before.shape[1]
+                    made = torch.tensor(weights, dtype=torch.float64).view(-1, count, count)
+                    for head, expected in attention_weights(result.model, layer, before).items():
+                        size = expected.abs().clamp(min=1.0)
+                        assert float(((made[head] - expected).abs() / size).max()) <= EXACT
+                before = state
 
 
 @pytest.fixture(scope="module")

@@ -140,7 +140,7 @@ def _approximated(body: Body, design: Design, tol: float, method: str) -> Answer
                 "tokens or a shorter formula"
             ) from None
         raise
-    title = f"{name} ({design_text(design)})"
+    title = f"{name} ({design_text(design)}, tol {tol:g})"
     return {"network": described(result, title, formula), "notes": notes}
 
 
@@ -157,8 +157,8 @@ def _timed(f: Function) -> Function:
 def _said(constants: Mapping[str, float]) -> str:
     if not constants:
         return (
-            "unproved: constant estimated. No bound was found for how this formula varies, as where "
-            "it divides by what may be 0, or takes the root or logarithm of it"
+            "unproved: constant estimated. No bound was found for how this formula varies: it may "
+            "divide by 0, or take the root or the logarithm of 0"
         )
     words = {"lipschitz": "Lipschitz constant", "curvature": "curvature"}
     given = " and ".join(f"{words[name]} at most {value:.4g}" for name, value in constants.items())

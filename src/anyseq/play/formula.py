@@ -109,7 +109,9 @@ def parse(text: str) -> Formula:
         raise InvalidArgument("formula: it cannot be read; expected one formula") from None
     tree, kind = _Reader(start).read(parsed.body, 0)
     if kind == Kind.SEQUENCE:
-        raise _wrong(start, "a sequence", "one number for token i, such as x[i], mean(x) or sort(x)[i]")
+        raise _wrong(
+            start, "a sequence", "one number for token i, such as x[i], mean(x) or sort(x)[i]"
+        )
     return Formula(text.strip(), tree)
 
 
@@ -147,7 +149,9 @@ class _Reader:
                 return self._subscript(node, below)
             case ast.IfExp():
                 return self._cases(node, below)
-        raise self._wrong(node, f"{type(node).__name__} has no place in a formula", f"one of {_KNOWN}")
+        raise self._wrong(
+            node, f"{type(node).__name__} has no place in a formula", f"one of {_KNOWN}"
+        )
 
     def _constant(self, node: ast.Constant) -> tuple[Tree, Kind]:
         value: Any = node.value
@@ -179,7 +183,9 @@ class _Reader:
         if type(node.op) in _WHOLE_OPERATORS:
             name = _WHOLE_OPERATORS[type(node.op)]
             if kind != Kind.WHOLE:
-                raise self._wrong(node, f"{name} jumps", "whole numbers made of i and n on both sides")
+                raise self._wrong(
+                    node, f"{name} jumps", "whole numbers made of i and n on both sides"
+                )
             return [name, left, right], kind
         if type(node.op) not in _OPERATORS:
             raise self._wrong(node, "this operator", "+ - * / ** // or %")
@@ -193,7 +199,9 @@ class _Reader:
             named = "this call" if name is None else f"a call of {name!r}"
             raise self._wrong(node.func, named, f"one of {_KNOWN}")
         if node.keywords or not node.args:
-            raise self._wrong(node, f"the arguments of {name}", f"{name}(...) with unnamed arguments")
+            raise self._wrong(
+                node, f"the arguments of {name}", f"{name}(...) with unnamed arguments"
+            )
         parts = [self.read(argument, depth) for argument in node.args]
         trees, kinds = [tree for tree, _ in parts], [kind for _, kind in parts]
         if name in ENTRYWISE:
@@ -204,7 +212,9 @@ class _Reader:
         if name in OF_SEQUENCE and not one_sequence:
             raise self._wrong(node, f"what {name} was given", f"one sequence, such as {name}(x)")
         if not one_sequence and (Kind.SEQUENCE in kinds or len(parts) < 2):
-            raise self._wrong(node, f"what {name} was given", "numbers, two or more, or one sequence")
+            raise self._wrong(
+                node, f"what {name} was given", "numbers, two or more, or one sequence"
+            )
         tree = [name, trees[0]] if one_sequence else [name, ["list", *trees]]
         return tree, Kind.SEQUENCE if name == "sort" else Kind.NUMBER
 
@@ -230,7 +240,9 @@ class _Reader:
         condition = [_COMPARISONS[type(test.ops[0])], left, right]
         (yes, first), (no, second) = self.read(node.body, depth), self.read(node.orelse, depth)
         if (first == Kind.SEQUENCE) != (second == Kind.SEQUENCE):
-            raise self._wrong(node, "a number in one case, a sequence in the other", "two of a kind")
+            raise self._wrong(
+                node, "a number in one case, a sequence in the other", "two of a kind"
+            )
         return ["if", condition, yes, no], max(first, second)
 
     def _whole(self, node: ast.expr, depth: int) -> Tree:

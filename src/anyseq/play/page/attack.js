@@ -7,7 +7,9 @@ Play.tab("attack", "Attack", (panel) => {
 
   const EVALUATIONS = 6000; // of one search
   const CHUNK = 40; // between two pictures
-  const SAMPLES = 120; // of a slice
+  const SAMPLES = 120; // of a slice, and fewer of a deep network, whose runs take longer
+  const FEW = 40;
+  const DEEP = 100;
 
   let network = null;
   let input = null;
@@ -65,11 +67,12 @@ Play.tab("attack", "Attack", (panel) => {
   /* The error along each coordinate, through the input: where to drag. */
   const showSlices = (x) => {
     const height = Math.max(top(), best.error);
+    const samples = network.data.layers.length > DEEP ? FEW : SAMPLES;
     slices.replaceChildren(...x.map((value, at) => {
-      const points = Array.from({ length: SAMPLES + 1 }, (_, k) => {
+      const points = Array.from({ length: samples + 1 }, (_, k) => {
         const there = [...x];
-        there[at] = k / SAMPLES;
-        return [100 * k / SAMPLES, 72 - 66 * network.error(there) / height];
+        there[at] = k / samples;
+        return [100 * k / samples, 72 - 66 * network.error(there) / height];
       });
       const line = points.map((point) => point.map((one) => one.toFixed(2)).join(",")).join(" ");
       return element("figure", {},

@@ -13,10 +13,13 @@ window.NetworkParts = (() => {
     return String(Number(value.toPrecision(3)));
   };
 
-  /* Upwards, for bounds: what is shown is no less than what is proved. */
+  /* Rounded up, for bounds: what is shown is no less than what is proved. */
   const bound = (value) => {
-    const unit = 10 ** (Math.floor(Math.log10(value)) - 2);
-    return number((Math.ceil(value / unit - 1e-9) * unit).toPrecision(3) * 1);
+    if (value === 0) return "0";
+    const exponent = Math.floor(Math.log10(value));
+    const digits = Math.ceil(value / 10 ** (exponent - 3));
+    const text = Number(`${digits}e${exponent - 3}`);
+    return exponent < -3 ? text.toExponential() : String(text);
   };
 
   /* A select of all networks, which grows when one is added. Returns {node, input}. */

@@ -11,7 +11,7 @@ window.NetworkView = (() => {
 
   const WIDE = 360;
   const HIGH = 190;
-  const EDGE = { left: 34, right: 8, top: 10, bottom: 24 };
+  const EDGE = { left: 40, right: 8, top: 10, bottom: 24 };
 
   /* f and T for each token, with the band in which T is proved to be. */
   const outputs = (data, target, made) => {
@@ -24,7 +24,8 @@ window.NetworkView = (() => {
       class: "network-plot", viewBox: `0 0 ${WIDE} ${HIGH}`, role: "img",
       "aria-label": "Target and output of each token, with the proven band; the table has the numbers",
     });
-    for (const value of [lowest, 0, highest].filter((one, at, all) => all.indexOf(one) === at))
+    const apart = (value) => value === 0 || Math.abs(y(value) - y(0)) > 14;
+    for (const value of [lowest, 0, highest].filter((one, at, all) => all.indexOf(one) === at && apart(one)))
       picture.append(
         svg("line", { class: "axis", x1: EDGE.left, x2: WIDE - EDGE.right, y1: y(value), y2: y(value) }),
         svg("text", { x: EDGE.left - 6, y: y(value) + 4, "text-anchor": "end" }, number(Number(value.toPrecision(2)))),
