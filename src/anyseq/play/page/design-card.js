@@ -1,0 +1,73 @@
+"use strict";
+/* The verdict: one answer large, with its reason and what would repair it; all four in a table to
+   choose from. */
+
+window.Design = window.Design ?? {};
+
+Design.card = (() => {
+  const { element } = Play;
+  const WORDS = { true: ["Yes", "yes"], false: ["No", "no"], null: ["Not known", "unknown"] };
+  const MARKS = { true: "✓", false: "✗", null: "?" };
+  const NORMS = [["sup", "on every input", "sup norm"], ["lp", "on almost every input", "Lᵖ"]];
+  const TARGETS = [["all", "Every function"], ["causal", "Every causal function"]];
+
+  const question = ({ norm, target }) => {
+    const functions = TARGETS.find(([name]) => name === target)[1].toLowerCase();
+    const [, where, symbol] = NORMS.find(([name]) => name === norm);
+    return `${functions}, ${where} (${symbol})`;
+  };
+
+  /* choose(norm, target): another question; repair(state, text): take over a change. */
+  const card = ({ choose, repair }) => {
+    const word = element("p", { class: "design-word" });
+    const asked = element("p", { class: "soft" });
+    const reason = element("p", { class: "design-reason" });
+    const findings = element("ul", { class: "design-findings" });
+    const repairs = element("div", { class: "design-repairs" });
+    const table = element("table", { class: "design-answers" });
+    const buttons = new Map();
+
+    table.append(
+      element("caption", { class: "visually-hidden" }, "The four answers; choose the one to explain"),
+      element("thead", {}, element("tr", {}, element("td"), ...NORMS.map(([, where, symbol]) =>
+        element("th", { scope: "col" }, `${where[0].toUpperCase()}${where.slice(1)} `, element("span", { class: "soft" }, symbol))))),
+      element("tbody", {}, ...TARGETS.map(([target, title]) => element("tr", {}, element("th", { scope: "row" }, title),
+        ...NORMS.map(([norm]) => {
+          const button = element("button", { type: "button", onclick: () => choose(norm, target) });
+          buttons.set(`${norm} ${target}`, button);
+          return element("td", {}, button);
+        })))),
+    );
+
+    const show = (checked, chosen, offered) => {
+      const answer = checked.answers[`${chosen.norm} ${chosen.target}`];
+      const [text, kind] = WORDS[String(answer.universal)];
+      word.textContent = text;
+      word.dataset.answer = kind;
+      asked.textContent = `${checked.design.depth === null ? "At some width and depth" : `With depth ${checked.design.depth}, at some width`}: ${question(chosen)}.`;
+      reason.textContent = answer.proof ? `${answer.reason} (${answer.proof})` : answer.reason;
+      const others = answer.findings.filter((found) => found.saw !== answer.reason);
+      findings.replaceChildren(...others.map((found) => element("li", { "data-answer": WORDS[String(found.holds)][1] },
+        element("span", { "aria-hidden": "true" }, `${MARKS[String(found.holds)]} `), found.saw)));
+      for (const [name, button] of buttons) {
+        const { universal, norm, target } = checked.answers[name];
+        const [said, color] = WORDS[String(universal)];
+        button.replaceChildren(element("span", { "aria-hidden": "true" }, MARKS[String(universal)]), ` ${said}`);
+        button.dataset.answer = color;
+        button.setAttribute("aria-label", `${said}: ${question({ norm, target })}`);
+        button.setAttribute("aria-pressed", norm === chosen.norm && target === chosen.target);
+      }
+      repairs.hidden = offered.length === 0;
+      repairs.replaceChildren(
+        element("p", { class: "soft" }, "Each of these makes it a yes:"),
+        element("div", { class: "buttons" }, ...offered.map(([name, state]) =>
+          element("button", { type: "button", onclick: () => repair(state, name) }, name))),
+      );
+    };
+
+    const node = element("section", { class: "card design-verdict", "aria-label": "Verdict" }, word, asked, reason, findings, repairs, table);
+    return { node, show };
+  };
+
+  return { card };
+})();
