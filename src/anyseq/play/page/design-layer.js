@@ -17,7 +17,7 @@ Design.layer = (() => {
       if (name !== PAINTED) pick({ ...patterns.named(name), causal: pattern?.causal ?? false });
     } });
     const numbers = element("div", { class: "design-numbers" });
-    const causal = checkbox({ label: "Cut to the past (causal)", checked: false, onchange: (yes) => pick({ ...pattern, causal: yes }) });
+    const causal = checkbox({ label: `${title}: earlier tokens only (causal)`, checked: false, onchange: (yes) => pick({ ...pattern, causal: yes }) });
     const grid = Design.grid.grid({ label: `${title}: rows attend to columns`, paint });
 
     const showNumbers = () => {
@@ -39,8 +39,10 @@ Design.layer = (() => {
       grid.show(now.mask, names);
     };
 
-    const node = element("div", { class: "design-layer" }, choice.node, numbers, causal.node,
-      element("p", { class: "soft small" }, "Rows attend to columns. Click or drag to paint; or arrow keys and space."), grid.node);
+    // what painting hides stands below the grid, which must not move under the pointer
+    const node = element("div", { class: "design-layer" }, choice.node, grid.node,
+      element("p", { class: "soft small" }, "Rows attend to columns. Click or drag to paint, or use the arrow keys and space."),
+      numbers, causal.node);
     return { node, show };
   };
 

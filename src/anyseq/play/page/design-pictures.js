@@ -9,6 +9,7 @@ Design.pictures = (() => {
   const { layersText } = Design.verdict;
   const CELL = 26;
   const MARGIN = 30;
+  const COLUMN = 33;
   const KINDS = 6; // colours of the style sheet
 
   const text = (x, y, words, more = {}) =>
@@ -30,7 +31,8 @@ Design.pictures = (() => {
     const update = (next) => {
       shown = next;
       picture.setAttribute("viewBox", `0 0 ${next.width} ${next.height}`);
-      picture.style.maxWidth = `${next.width * 1.15}px`;
+      picture.style.maxWidth = `${next.width}px`;
+      steps.node.hidden = next.last === 0; // there is nothing to step through
       steps.reset(next.last, next.last);
     };
     return { node: element("div", { class: "design-steps" }, picture, said, steps.node), update };
@@ -44,16 +46,17 @@ Design.pictures = (() => {
       const { tokens, bos, depth } = design;
       const first = Number(bos);
       const history = found.all.history.slice(0, depth === null ? undefined : depth + 1);
-      const held = (step, k, j) => Boolean((history[step][k + first] >> (j + first)) & 1);
+      const arrival = (k, j) => history.findIndex((sets) => (sets[k + first] >> (j + first)) & 1);
       const draw = (picture, step) => {
         const parts = [];
         for (let k = 0; k < tokens; k++) {
           parts.push(text(MARGIN - 12, MARGIN + (k + 0.5) * CELL, k), text(MARGIN + (k + 0.5) * CELL, MARGIN - 12, k));
           for (let j = 0; j < tokens; j++) {
-            const isHeld = held(step, k, j);
-            const isNew = isHeld && step > 0 && !held(step - 1, k, j);
-            const kind = isNew ? "new" : isHeld ? "held" : "not";
-            parts.push(svg("rect", { x: MARGIN + j * CELL + 1, y: MARGIN + k * CELL + 1, width: CELL - 2, height: CELL - 2, rx: 4, class: `reach-${kind}` }));
+            const layer = arrival(k, j);
+            const kind = layer < 0 || layer > step ? "not" : layer === step ? "new" : "held";
+            const [x, y] = [MARGIN + j * CELL, MARGIN + k * CELL];
+            parts.push(svg("rect", { x: x + 1, y: y + 1, width: CELL - 2, height: CELL - 2, rx: 4, class: `reach-${kind}` }));
+            if (kind !== "not") parts.push(text(x + CELL / 2, y + CELL / 2, layer, { class: `reach-${kind}-text` }));
           }
         }
         picture.replaceChildren(...parts);
@@ -100,15 +103,15 @@ Design.pictures = (() => {
       const first = Number(design.bos);
       const { tokens } = design;
       const classes = named(refinement.history, first);
-      const [left, top, row] = [64, 26, 36];
+      const [left, top, row] = [52, 26, 36];
       const draw = (picture, step) => {
         const parts = [];
-        for (let i = 0; i < tokens; i++) parts.push(text(left + (i + 0.5) * 34, top - 12, i));
+        for (let i = 0; i < tokens; i++) parts.push(text(left + (i + 0.5) * COLUMN, top - 12, i));
         for (let round = 0; round <= step; round++) {
           const y = top + (round + 0.5) * row;
           parts.push(text(left - 12, y, round === 0 ? "start" : `layer ${round}`, { "text-anchor": "end" }));
           classes[round].forEach((name, i) => {
-            const x = left + (i + 0.5) * 34;
+            const x = left + (i + 0.5) * COLUMN;
             parts.push(svg("circle", { cx: x, cy: y, r: 14, class: `kind-${name % KINDS}` }));
             parts.push(text(x, y, String.fromCharCode(65 + name), { class: "design-letter" }));
           });
@@ -123,7 +126,7 @@ Design.pictures = (() => {
         const pair = end ? ` Tokens ${refinement.stuck[0]} and ${refinement.stuck[1]} stay alike${design.depth === null ? "" : ` within depth ${design.depth}`}.` : "";
         return `${many} ${many === 1 ? "class" : "classes"} of positions on identical tokens.${pair}`;
       };
-      made.update({ last: classes.length - 1, draw, words, width: left + tokens * 34 + 4, height: top + classes.length * row + 4 });
+      made.update({ last: classes.length - 1, draw, words, width: left + tokens * COLUMN + 4, height: top + classes.length * row + 4 });
     };
     return { node: made.node, update };
   };

@@ -11,25 +11,37 @@ Design.repairs = (() => {
   const universal = (state, { norm, target }) =>
     Design.verdict.check(Design.state.design(state)).answers[`${norm} ${target}`].universal === true;
 
-  const hubbed = (state) => ({
+  /* The state with every mask widened by what `also(i, j)` allows. */
+  const widened = (state, also) => ({
     ...state,
-    layers: state.layers.map(({ mask }) => ({ pattern: null, mask: mask.map((row, i) => row.map((yes, j) => yes || i === 0 || j === 0)) })),
+    layers: state.layers.map(({ mask }) => ({ pattern: null, mask: mask.map((row, i) => row.map((yes, j) => yes || also(i, j))) })),
   });
 
-  /* Changes [text, state] of which tokens reach which. */
-  const connecting = (state, { norm, target }) => {
-    const found = [];
-    if (state.depth !== null) {
-      for (let depth = state.depth + 1; depth <= MOST_LAYERS; depth++) {
-        const deeper = Design.state.changed(state, { depth });
-        if (!universal(deeper, { norm, target })) continue;
-        found.push([`Make it ${depth} layers deep`, deeper]);
-        break;
-      }
-    }
-    if (target === "all") found.push(["Make position 0 a hub", hubbed(state)]);
-    return found;
+  const masked = (state, target) => (target === "causal"
+    ? ["Attend to all earlier tokens", widened(state, (i, j) => j <= i)]
+    : ["Make position 0 a hub", widened(state, (i, j) => i === 0 || j === 0)]);
+
+  /* The least depth, from that of the state on, that is enough; null if none is. */
+  const deepEnough = (state, question) => {
+    for (let depth = state.depth; depth <= MOST_LAYERS; depth++)
+      if (universal({ ...state, depth }, question)) return depth;
+    return null;
   };
+
+  /* Changes [text, state] of which tokens reach which: of masks, of depth, or of both. */
+  const connecting = (state, question) => {
+    const wider = masked(state, question.target);
+    if (state.depth === null) return [wider];
+    return [[null, state], wider].flatMap(([text, variant]) => {
+      const depth = deepEnough(variant, question);
+      if (depth === null) return [];
+      const deeper = depth > state.depth ? [`Make it ${depth} layers deep`] : [];
+      const parts = [...(text ? [text] : []), ...deeper];
+      return [[joined(parts), { ...variant, depth }]];
+    });
+  };
+
+  const joined = (parts) => parts.map((part, at) => (at ? `${part[0].toLowerCase()}${part.slice(1)}` : part)).join(", ");
 
   /* Changes of what tokens know of their positions. */
   const knowing = (state) => {
@@ -48,7 +60,7 @@ Design.repairs = (() => {
     const first = [...knowing(state), ...connecting(state, question)].filter(works);
     if (first.length > 0) return first;
     return knowing(state)
-      .flatMap(([text, known]) => connecting(known, question).map(([more, both]) => [`${text}; ${more[0].toLowerCase()}${more.slice(1)}`, both]))
+      .flatMap(([text, known]) => connecting(known, question).map(([more, both]) => [joined([text, more]), both]))
       .filter(works);
   };
 

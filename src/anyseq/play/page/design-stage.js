@@ -30,22 +30,23 @@ Design.stage = (() => {
 
   /* A line from the least to the most, what f wants on it, and y. */
   const line = ([least, most], claims, y) => {
-    const [left, right, middle] = [22, 438, 44];
+    const [left, right, middle] = [24, 316, 48];
     const at = (value) => left + ((value - least) / (most - least)) * (right - left);
-    const picture = svg("svg", { class: "design-line", viewBox: "0 0 460 88", "aria-hidden": "true" });
+    const close = Math.abs(at(claims[0].wanted) - at(claims[1].wanted)) < 50; // one below the other
+    const picture = svg("svg", { class: "design-line", viewBox: `0 0 340 ${close ? 98 : 84}`, "aria-hidden": "true" });
     picture.append(svg("line", { x1: left, x2: right, y1: middle, y2: middle, class: "axis" }));
-    const close = Math.abs(at(claims[0].wanted) - at(claims[1].wanted)) < 30;
     claims.forEach(({ wanted }, index) => {
       const x = at(wanted);
       const below = 1 - 2 * index;
       picture.append(
         svg("line", { x1: at(y), x2: x, y1: middle + 5 * below, y2: middle + 5 * below, class: `gap gap-${index}` }),
         svg("circle", { cx: x, cy: middle, r: 7, class: `wanted wanted-${index}` }),
-        svg("text", { x, y: close && index ? 16 : 76, "text-anchor": "middle" }, `f: ${rounded(wanted)}`),
+        svg("text", { x, y: close && index ? 92 : 78, "text-anchor": "middle" }, `f: ${rounded(wanted)}`),
       );
     });
     picture.append(
-      svg("path", { d: `M ${at(y)} ${middle - 9} l -8 -13 h 16 z`, class: "given" }),
+      svg("path", { d: `M ${at(y)} ${middle - 9} l -7 -11 h 14 z`, class: "given" }),
+      svg("text", { x: Math.max(48, Math.min(292, at(y))), y: 18, "text-anchor": "middle", class: "given-text" }, `network: ${rounded(y)}`),
     );
     return picture;
   };
@@ -83,13 +84,9 @@ Design.stage = (() => {
       });
       output.node.classList.add("design-output");
       node.replaceChildren(
-        element("p", {}, witness.why),
-        inputs,
-        element("div", { class: "design-free" }, ...free),
-        element("div", { class: "design-answer" },
-          element("h3", {}, witness.f),
-          picture, output.node, errors,
-          element("p", { class: "design-conclusion" }, witness.conclusion)),
+        element("div", { class: "design-given" }, element("p", {}, witness.why), inputs, ...free),
+        element("div", { class: "design-wanted" },
+          element("h3", {}, witness.f), picture, output.node, errors, element("p", {}, witness.conclusion)),
       );
       show();
     };

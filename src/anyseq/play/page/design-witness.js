@@ -51,7 +51,7 @@ Design.witness = (() => {
   const stuck = ({ i, other }, { tokens }) => ({
     ...LARGEST,
     why: `All tokens are equal. Then every network of this design gives positions ${i} and ${other} the same output.`,
-    f: "f tells every token where it is: f_i = i",
+    f: "f tells every token where it is: fᵢ = i",
     free: [{ label: "Every token", least: 0, most: 1, step: 0.05, usual: 0.5 }],
     inputs: ([value]) => [{ name: "The input", tokens: Array(tokens).fill(value), marked: null }],
     claims: () => [i, other].map((place) => ({ input: 0, place, wanted: place })),
@@ -87,7 +87,7 @@ Design.witness = (() => {
     return {
       ...SQUARES,
       why: `${first} So every network gives output ${i} of input A and output ${other} of input B the same number.`,
-      f: "f tells every token where it is: f_i = i",
+      f: "f tells every token where it is: fᵢ = i",
       free: [{ label: `Token ${i} of A, which is token ${other} of B`, least: 0, most: 1, step: 0.05, usual: 0.95 }],
       inputs: ([value]) => [
         { name: "Input A", tokens: x(value), marked: i },

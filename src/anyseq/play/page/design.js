@@ -2,7 +2,7 @@
 /* The tab "Design": choose a design, see what is proved of it, and why. */
 
 Play.tab("design", "Design", (panel) => {
-  const { element, select, slider, checkbox, announce } = Play;
+  const { element, select, slider, checkbox, calm, announce } = Play;
   const { state: states, verdict } = Design;
 
   let state = states.begin();
@@ -48,12 +48,21 @@ Play.tab("design", "Design", (panel) => {
 
   const card = Design.card.card({
     choose: (norm, target) => { Object.assign(asked, { norm, target }); show(); },
+    play: () => {
+      witness.scrollIntoView({ behavior: calm() ? "auto" : "smooth", block: "center" });
+      witness.focus({ preventScroll: true });
+    },
     repair: (repaired, text) => { set(repaired); announce(`${text}: done. ${card.node.querySelector(".design-word").textContent}.`); },
   });
   const reach = Design.pictures.reach();
   const colours = Design.pictures.colours();
+  const pictures = element("div", { class: "design-pair" },
+    element("section", { class: "card", "aria-label": "Reach" }, element("h2", {}, "Reach"),
+      element("p", { class: "soft small" }, "The number in row k, column j is the layer after which token j has reached token k: output k can depend on it from then on."), reach.node),
+    element("section", { class: "card", "aria-label": "Positions" }, element("h2", {}, "Positions on identical tokens"),
+      element("p", { class: "soft small" }, "Let all tokens be equal. Positions with the same letter get equal vectors in every network; each layer may split a class."), colours.node));
   const stage = Design.stage.stage();
-  const witness = element("section", { class: "card design-witness", "aria-label": "Witness" },
+  const witness = element("section", { class: "card", "aria-label": "Witness", tabindex: -1 },
     element("h2", {}, "Play the witness"), stage.node);
 
   const show = () => {
@@ -63,6 +72,7 @@ Play.tab("design", "Design", (panel) => {
     bos.input.checked = state.bos;
     second.input.checked = state.layers.length > 1;
     layers[1].node.hidden = state.layers.length === 1;
+    choices.classList.toggle("one-mask", state.layers.length === 1); // short enough to stay in sight
     const names = [...(state.bos ? ["BOS"] : []), ...Array.from({ length: state.tokens }, (_, i) => String(i))];
     state.layers.forEach((layer, at) => layers[at].show(layer, names));
 
@@ -80,13 +90,9 @@ Play.tab("design", "Design", (panel) => {
     element("div", { class: "design-intro" },
       element("h1", {}, "What can this design express?"),
       element("p", { class: "soft" }, "Choose which tokens each token attends to, and what tells them where they are. The answers are proved, for softmax attention with feed-forward layers of any width.")),
-    element("div", { class: "design-columns" }, choices, element("div", { class: "design-results" }, card.node, witness)),
-    element("div", { class: "design-pair" },
-      element("section", { class: "card", "aria-label": "Reach" }, element("h2", {}, "Reach"),
-        element("p", { class: "soft" }, "Row k is filled at column j once token j has reached token k: output k can depend on it from then on."), reach.node),
-      element("section", { class: "card", "aria-label": "Positions" }, element("h2", {}, "Positions on identical tokens"),
-        element("p", { class: "soft" }, "Let all tokens be equal. Positions with the same letter get equal vectors in every network; each layer may split a class."), colours.node)),
-    element("p", { class: "soft small" }, "This page decides designs of up to 12 tokens with softmax and the positions above. For longer sequences, other maps, layers that differ and patterns of your own, use ", element("code", {}, "anyseq play"), "."),
+    element("div", { class: "design-columns" }, choices, element("div", { class: "design-results" }, card.node, pictures)),
+    witness,
+    Design.words.node(),
   );
   show();
 });
