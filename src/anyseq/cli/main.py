@@ -30,6 +30,8 @@ _COMMANDS = {
     "how weak the routes are, what a token costs, where positions come from.",
     "demo": "A function becomes a Transformer, twice, with errors, sizes and pictures.",
     "plan": "What each method would build, with sizes, before anything is built.",
+    "play": "Open the playground in your browser: check designs, step through networks, attack "
+    "them.",
     "reproduce": "Rerun an experiment of the papers, and set the result beside theirs.\n\n"
     "A run that was stopped, with Ctrl-C or harder, goes on with the same command. On several "
     "processes: torchrun --no-python --nproc-per-node 4 anyseq reproduce NAME (or accelerate "
