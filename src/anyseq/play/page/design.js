@@ -92,6 +92,7 @@ Play.tab("design", "Design", (panel) => {
       element("p", { class: "soft" }, "Choose which tokens each token attends to, and what tells them where they are. The answers are proved, for softmax attention with feed-forward layers of any width.")),
     element("div", { class: "design-columns" }, choices, element("div", { class: "design-results" }, card.node, pictures)),
     witness,
+    ...(window.ANYSEQ_SERVER ? [Design.library.node()] : []),
     Design.words.node(),
   );
   show();
