@@ -24,7 +24,6 @@ FLAGS = (
     "--disable-sync",
 )
 
-playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright")
 PAGE = Path(anyseq.play.__file__).parent / "page" / "index.html"
 
 OpenPage = Callable[..., "Page"]
@@ -33,6 +32,7 @@ OpenPage = Callable[..., "Page"]
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
     """One Chromium for all tests of a worker."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright")
     if not CHROMIUM.exists():
         pytest.skip(f"needs Chromium ({CHROMIUM})")
     with playwright.sync_playwright() as running:

@@ -46,7 +46,7 @@ def test_a_wrong_pattern_is_named(open_page: Any, url: str) -> None:
     page = open_page(address=url, refused=True)
     ask(page, Pattern="windw(4)")
     said = page.get_by_label("The library", exact=True).get_by_role("status")
-    expect(said).to_contain_text("'windw'")
+    expect(said).to_contain_text("pattern 'windw(4)': windw is unknown")
 
 
 def test_without_a_server_the_page_names_the_command(open_page: Any) -> None:

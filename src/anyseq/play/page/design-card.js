@@ -49,7 +49,8 @@ Design.card = (() => {
       word.dataset.answer = kind;
       asked.textContent = `Can it approximate ${question(chosen)}, ${sized(checked.design.depth)}?`;
       reason.textContent = answer.proof ? `${answer.reason} (${answer.proof})` : answer.reason;
-      const others = answer.findings.filter((found) => found.saw !== answer.reason);
+      // what is open matters only where the answer is
+      const others = answer.findings.filter(({ saw, holds }) => saw !== answer.reason && (holds !== null || answer.universal === null));
       findings.replaceChildren(...others.map((found) => element("li", { "data-answer": WORDS[String(found.holds)][1] },
         element("span", { "aria-hidden": "true" }, `${MARKS[String(found.holds)]} `), found.saw)));
       for (const [name, button] of buttons) {

@@ -15,8 +15,9 @@ Design.library = (() => {
     return element("article", { class: "design-asked" },
       element("h3", {}, `${FUNCTIONS[target]} ${NORMS[norm]}: `, element("span", { "data-answer": kind }, word)),
       element("p", {}, headline),
-      element("ul", { class: "design-findings" }, ...findings.map(({ rule, saw, theorem }) =>
-        element("li", {}, `${rule}: ${saw} (${theorem})`))));
+      element("details", {}, element("summary", { class: "soft small" }, "What was found"),
+        element("ul", { class: "design-findings" }, ...findings.map(({ rule, saw, theorem }) =>
+          element("li", {}, `${rule}: ${saw} (${theorem})`)))));
   };
 
   const meeting = (reach) => {
@@ -27,7 +28,9 @@ Design.library = (() => {
 
   const classes = (colours) => {
     const last = colours[colours.length - 1];
-    return `On identical tokens ${new Set(last).size} of ${last.length} positions differ.`;
+    const many = new Set(last).size;
+    if (many === last.length) return "On identical tokens all positions differ.";
+    return `On identical tokens there ${many === 1 ? "is 1 class" : `are ${many} classes`} of positions.`;
   };
 
   const node = () => {

@@ -46,13 +46,15 @@ Design.pictures = (() => {
       const { tokens, bos, depth } = design;
       const first = Number(bos);
       const history = found.all.history.slice(0, depth === null ? undefined : depth + 1);
-      const arrival = (k, j) => history.findIndex((sets) => (sets[k + first] >> (j + first)) & 1);
+      const arrivals = Array.from({ length: tokens }, (_, k) => Array.from({ length: tokens }, (__, j) =>
+        history.findIndex((sets) => (sets[k + first] >> (j + first)) & 1)));
+      const last = Math.max(...arrivals.flat()); // BOS may still be on its way
       const draw = (picture, step) => {
         const parts = [];
         for (let k = 0; k < tokens; k++) {
           parts.push(text(MARGIN - 12, MARGIN + (k + 0.5) * CELL, k), text(MARGIN + (k + 0.5) * CELL, MARGIN - 12, k));
           for (let j = 0; j < tokens; j++) {
-            const layer = arrival(k, j);
+            const layer = arrivals[k][j];
             const kind = layer < 0 || layer > step ? "not" : layer === step ? "new" : "held";
             const [x, y] = [MARGIN + j * CELL, MARGIN + k * CELL];
             parts.push(svg("rect", { x: x + 1, y: y + 1, width: CELL - 2, height: CELL - 2, rx: 4, class: `reach-${kind}` }));
@@ -66,11 +68,11 @@ Design.pictures = (() => {
         const met = tokens ** 2 - open.length;
         if (open.length === 0) return `After ${layersText(step)} every token has reached every token.`;
         const [k, j] = open[0];
-        const never = step === history.length - 1 && found.all.layers === null && depth === null;
+        const never = step === last && found.all.layers === null && depth === null;
         return `After ${layersText(step)}, ${met} of ${tokens ** 2} pairs have met; token ${j} ${never ? "never reaches" : "has not reached"} token ${k}.`;
       };
       const side = MARGIN + tokens * CELL + 4;
-      made.update({ last: history.length - 1, draw, words, width: side, height: side });
+      made.update({ last, draw, words, width: side, height: side });
     };
     return { node: made.node, update };
   };
@@ -103,7 +105,7 @@ Design.pictures = (() => {
       const first = Number(design.bos);
       const { tokens } = design;
       const classes = named(refinement.history, first);
-      const [left, top, row] = [52, 26, 36];
+      const [left, top, row] = [60, 26, 36];
       const draw = (picture, step) => {
         const parts = [];
         for (let i = 0; i < tokens; i++) parts.push(text(left + (i + 0.5) * COLUMN, top - 12, i));

@@ -8,8 +8,7 @@ Design.repairs = (() => {
   const GAINS = { none: "urpe(none)", rope: "urpe(rope)", alibi: "urpe(alibi)", t5: "urpe(t5)", relative: "urpe", shaw: "urpe(shaw)" };
   const MOST_LAYERS = 12;
 
-  const universal = (state, { norm, target }) =>
-    Design.verdict.check(Design.state.design(state)).answers[`${norm} ${target}`].universal === true;
+  const universal = (state, question) => Design.verdict.isUniversal(Design.state.design(state), question);
 
   /* The state with every mask widened by what `also(i, j)` allows. */
   const widened = (state, also) => ({

@@ -73,7 +73,7 @@ Design.stage = (() => {
           `off by ${rounded(Math.abs(y - wanted))}`,
         ]);
         rows.push([witness.name, `${rounded(witness.error(y, claims))}, never below ${rounded(witness.least(claims))}`]);
-        errors.replaceChildren(...rows.flatMap(([term, value]) => [element("dt", {}, term), element("dd", {}, value)]));
+        errors.replaceChildren(...rows.map(([term, value]) => element("div", {}, element("dt", {}, term), element("dd", {}, value))));
       };
       const free = witness.free.map(({ label, least, most, step, usual }, at) =>
         slider({ label, min: least, max: most, step, value: usual, oninput: (value) => { values[at] = value; show(); } }).node);

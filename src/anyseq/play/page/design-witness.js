@@ -29,9 +29,9 @@ Design.witness = (() => {
   };
 
   /* f_k = x_j, and j does not reach k: output k is one number, whatever x_j is. */
-  const unreached = ({ k, j }, { tokens }, norm) => ({
+  const unreached = ({ k, j }, { tokens, depth }, norm) => ({
     ...(norm === "sup" ? LARGEST : SQUARES),
-    why: `Two inputs that differ in token ${j} alone. Token ${j} does not reach token ${k}, so that every network of this design gives both the same output ${k}.`,
+    why: `Two inputs that differ in token ${j} alone. Token ${j} does not reach token ${k}${depth === null ? "" : ` within depth ${depth}`}, so that every network of this design gives both the same output ${k}.`,
     f: `f copies token ${j} to output ${k}`,
     free: ["A", "B"].map((name, at) => ({ label: `Token ${j} in input ${name}`, least: 0, most: 1, step: 0.05, usual: at })),
     inputs: (values) => values.map((value, at) => ({
