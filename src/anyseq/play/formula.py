@@ -103,7 +103,7 @@ def parse(text: str) -> Formula:
             warnings.simplefilter("ignore")  # of the parser, about its own future
             parsed = ast.parse(text.strip(), mode="eval")
     except SyntaxError as problem:
-        at = start + (problem.offset or 1) - 1
+        at = start + problem.offset - 1 if problem.offset else len(text)  # 0: it ends too soon
         raise _wrong(at, "this cannot be read", "one formula") from None
     except (ValueError, RecursionError, MemoryError):
         raise InvalidArgument("formula: it cannot be read; expected one formula") from None

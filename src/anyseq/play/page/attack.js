@@ -39,7 +39,7 @@ Play.tab("attack", "Attack", (panel) => {
     svg("rect", { class: "now", x: 0, y: 15, width: share(error), height: 10, rx: 4 }),
     ...(upper === null ? [] : [
       svg("line", { class: "bound", x1: 340, x2: 340, y1: 2, y2: 38 }),
-      svg("text", { x: 340, y: 55, "text-anchor": "middle" }, "proven bound"),
+      svg("text", { x: 380, y: 55, "text-anchor": "end" }, "proven bound"),
     ]),
     svg("text", { x: 0, y: 55 }, "0")));
     const cells = [

@@ -41,10 +41,11 @@ window.NetworkView = (() => {
         svg("text", { x: left + width / 2, y: HIGH - 7, "text-anchor": "middle" }, `token ${at}`),
       );
     });
+    const key = (kind, text) => element("span", {}, element("span", { class: `key ${kind}` }), text);
+    const thin = y(0) - y(room) < 1 ? ", thinner than the line" : "";
     const legend = element("p", { class: "network-legend small soft" },
-      element("span", { class: "key target" }), "target f ",
-      element("span", { class: "key made" }), "network T ",
-      ...(data.upper === null ? [] : [element("span", { class: "key band" }), `proven band, ± ${bound(data.upper)}`]));
+      key("target", "target f"), key("made", "network T"),
+      data.upper === null ? null : key("band", `proven band, ± ${bound(data.upper)}${thin}`));
     return element("figure", {}, picture, legend);
   };
 
@@ -86,34 +87,41 @@ window.NetworkView = (() => {
     cell.style.background = share === 0 ? "" : `color-mix(in srgb, ${colour} ${share}%, transparent)`;
   };
 
-  /* Rows: tokens; columns: features, under the names that are known. Changed cells are outlined. */
-  const stream = (network, step, before, most) => {
+  /* Rows: tokens; columns: features, under the names that are known. Returns {node, show(step,
+     before, most)}; cells that differ from the step before are outlined. */
+  const stream = (network) => {
     const { data, count } = network;
-    const table = element("table", { class: "network-stream" });
-    const labels = names(data, step.layer);
-    const groups = element("tr", {}, element("td", {}));
-    for (let at = 0; at < data.width;) {
-      let end = at + 1;
-      while (end < data.width && labels[end] === labels[at]) end += 1;
-      groups.append(element("th", { scope: "colgroup", colspan: end - at, class: labels[at] ? "named" : "" }, labels[at]));
-      at = end;
-    }
+    const columns = Array.from({ length: data.width }, (_, at) => at);
+    const groups = element("tr", {});
     const numbers = element("tr", {}, element("th", { scope: "col" }, "token"),
-      ...Array.from({ length: data.width }, (_, at) => element("th", { scope: "col" }, String(at))));
+      ...columns.map((at) => element("th", { scope: "col" }, String(at))));
     const rows = Array.from({ length: count }, (_, row) => element("tr", {},
-      element("th", { scope: "row" }, position(network, row)),
-      ...Array.from({ length: data.width }, (_, column) => {
-        const at = row * data.width + column;
-        const value = step.state[at];
-        const changed = before && before.state[at] !== value;
-        const cell = element("td", { class: changed ? "changed" : value === 0 ? "zero" : "" }, number(value));
-        shade(cell, value, most[column]);
-        return cell;
-      })));
-    table.append(
+      element("th", { scope: "row" }, position(network, row)), ...columns.map(() => element("td", {}))));
+    const cells = rows.flatMap((row) => [...row.children].slice(1));
+    const node = element("table", { class: "network-stream" },
       element("caption", { class: "visually-hidden" }, "The features of every token after this step"),
       element("thead", {}, groups, numbers), element("tbody", {}, ...rows));
-    return table;
+
+    const showNames = (labels) => {
+      groups.replaceChildren(element("td", {}));
+      for (let at = 0; at < data.width;) {
+        let end = at + 1;
+        while (end < data.width && labels[end] === labels[at]) end += 1;
+        groups.append(element("th", { scope: "colgroup", colspan: end - at, class: labels[at] ? "named" : "" }, labels[at]));
+        at = end;
+      }
+    };
+    const show = (step, before, most) => {
+      showNames(names(data, step.layer));
+      cells.forEach((cell, at) => {
+        const value = step.state[at];
+        const changed = before && before.state[at] !== value;
+        cell.textContent = number(value);
+        cell.className = changed ? "changed" : value === 0 ? "zero" : "";
+        shade(cell, value, most[at % data.width]);
+      });
+    };
+    return { node, show };
   };
 
   /* For each feature the largest number that it holds in any step. */

@@ -9,6 +9,7 @@ Play.tab("network", "Network", (panel) => {
   let network = null;
   let ran = null; // {steps, outputs} for the input
   let most = [];
+  let table = null; // the residual stream
   let step = 0;
   let input = null;
 
@@ -25,7 +26,7 @@ Play.tab("network", "Network", (panel) => {
   const stepText = (at) => {
     if (!ran) return "";
     const { layer, half } = ran.steps[at];
-    return layer < 0 ? "the input" : `layer ${layer} of ${network.data.layers.length}: ${half}`;
+    return layer < 0 ? "the input" : `layer ${layer}: ${half}`;
   };
   const walk = player({
     label: "Step", last: 0, text: stepText, milliseconds: 1000,
@@ -46,7 +47,7 @@ Play.tab("network", "Network", (panel) => {
 
   const showStep = () => {
     const now = ran.steps[step];
-    stream.replaceChildren(view.stream(network, now, ran.steps[step - 1], most));
+    table.show(now, ran.steps[step - 1], most);
     const { stage } = stageOf(Math.max(0, now.layer));
     for (const button of stages.querySelectorAll("button"))
       if (now.layer >= 0 && button.dataset.stage === stage.name) button.setAttribute("aria-current", "step");
@@ -55,7 +56,7 @@ Play.tab("network", "Network", (panel) => {
       ? "What enters the first layer: each token's own number and what tells its position."
       : stage.does;
     attends.replaceChildren(...(now.half === "attention"
-      ? [element("p", { class: "small soft" }, "Row i, column j: the weight with which token i attends to token j. Hatched: masked."),
+      ? [element("p", { class: "small soft" }, "Row i, column j: the weight with which token i attends to token j; hatched where it may not. Heads that add nothing are left out."),
         view.attention(network, now)]
       : [element("p", { class: "soft" }, now.layer < 0
         ? "No layer has run yet."
@@ -89,6 +90,8 @@ Play.tab("network", "Network", (panel) => {
     about.replaceChildren(facts(data));
     ran = null;
     step = 0;
+    table = view.stream(network);
+    stream.replaceChildren(table.node);
     const start = Array.from({ length: data.tokens }, (_, at) => [0.7, 0.2, 0.5, 0.9][at % 4]);
     input = inputs({ tokens: data.tokens, value: start, onchange: showInput });
     const buttons = presets(data.tokens).map(([text, make]) =>
@@ -133,10 +136,13 @@ Play.tab("network", "Network", (panel) => {
     element("section", { class: "card" },
       element("h2", {}, "Layer by layer"),
       stages, walk.node, says,
-      element("h3", {}, "Residual stream"),
-      element("p", { class: "small soft" }, "A row for each token, a column for each feature; outlined: what this step changed."),
-      stream,
-      element("h3", {}, "Attention"), attends),
+      element("div", { class: "network-step" },
+        element("div", { class: "network-part" },
+          element("h3", {}, "Residual stream"),
+          element("p", { class: "small soft" }, "A row for each token, a column for each feature. Blue is above 0, orange "
+            + "below; outlined is what this step changed."),
+          stream),
+        element("div", { class: "network-part" }, element("h3", {}, "Attention"), attends))),
   );
   panel.append(window.NetworkAsk.section((data) => {
     Blocks.put(data);
