@@ -24,7 +24,6 @@ FLAGS = (
     "--disable-sync",
 )
 
-playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright")
 PAGE = Path(anyseq.play.__file__).parent / "page" / "index.html"
 
 OpenPage = Callable[..., "Page"]
@@ -33,6 +32,7 @@ OpenPage = Callable[..., "Page"]
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
     """One Chromium for all tests of a worker."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright")
     if not CHROMIUM.exists():
         pytest.skip(f"needs Chromium ({CHROMIUM})")
     with playwright.sync_playwright() as running:
@@ -43,14 +43,14 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def open_page(browser: Browser) -> Iterator[OpenPage]:
-    """open_page(tab="design", address=file of the page, width=1280, theme="light", calm=False): a
-    page of its own. After the test nothing may stand in its console as an error, and nothing may
-    have been asked of another place."""
+    """open_page(tab="design", address=file of the page, width=1280, theme="light", calm=False,
+    refused=False): a page of its own. After the test nothing may stand in its console as an error,
+    unless the server is to refuse a question, and nothing may have been asked of another place."""
     problems: list[str] = []
     contexts = []
 
-    def note(kind: str, text: str) -> None:
-        if kind in ("error", "warning"):
+    def note(kind: str, text: str, refused: bool) -> None:
+        if kind in ("error", "warning") and not (refused and "status of 400" in text):
             problems.append(f"console {kind}: {text}")
 
     def note_request(url: str, address: str) -> None:
@@ -65,6 +65,7 @@ def open_page(browser: Browser) -> Iterator[OpenPage]:
         width: int = 1280,
         theme: Literal["light", "dark"] = "light",
         calm: bool = False,
+        refused: bool = False,
     ) -> Page:
         context = browser.new_context(
             viewport={"width": width, "height": 900},
@@ -74,7 +75,7 @@ def open_page(browser: Browser) -> Iterator[OpenPage]:
         contexts.append(context)
         page = context.new_page()
         page.on("pageerror", lambda error: problems.append(f"error: {error}"))
-        page.on("console", lambda said: note(said.type, said.text))
+        page.on("console", lambda said: note(said.type, said.text, refused))
         page.on("request", lambda asked: note_request(asked.url, address))
         page.goto(f"{address}#{tab}")
         return page

@@ -38,15 +38,15 @@ Design.patterns = (() => {
       takes: [],
       allows: () => (i, j) => [0, 1, 2, 4, 8].includes(Math.abs(i - j)),
     },
-    residue: { title: "Stride: every r-th token", takes: [number("Stride", 1, 3)], allows: residue },
+    residue: { title: "Stride: distances divisible by it", takes: [number("Stride", 1, 3)], allows: residue },
     strided: {
       title: "Strided: window and stride",
       takes: [number("Stride", 1, 3)],
       allows: (stride) => either(window_(stride), residue(stride)),
     },
-    blocks: { title: "Blocks: the own block", takes: [number("Size", 1, 3)], allows: blocks },
+    blocks: { title: "Blocks: its own block", takes: [number("Size", 1, 3)], allows: blocks },
     fixed: {
-      title: "Fixed: own block, and the last of each",
+      title: "Fixed: its block, and the last of each",
       takes: [number("Size", 1, 3)],
       allows: (size) => either(blocks(size), summary(size)),
     },

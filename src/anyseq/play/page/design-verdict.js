@@ -118,28 +118,36 @@ Design.verdict = (() => {
   /* The answer to one question. norm: "sup" or "lp"; target: "all" or "causal".
      -> {universal: true | false | null, reason, findings, witness, proof} */
   const decide = (facts, norm, target, symmetry) => {
-    const findings = [reach, positions, symmetries, gather, rigid]
+    const found = [reach, positions, symmetries, gather, rigid]
       .map((rule) => rule(facts, target, norm, symmetry))
-      .filter((found) => found !== undefined);
-    const against = findings.find((found) => found.witness);
-    const proof = findings.find((found) => found.proof);
+      .filter((one) => one !== undefined);
+    // rigidity says what symmetries says, and more
+    const says = new Set(found.map(({ rule }) => rule));
+    const findings = found.filter(({ rule }) => rule !== "symmetries" || !says.has("rigidity"));
+    const against = findings.find((one) => one.witness);
+    const proof = findings.find((one) => one.proof);
     if (against && proof) throw new Error(`${against.rule} and ${proof.rule} contradict each other`);
     const shared = { norm, target, findings };
     if (against) return { ...shared, universal: false, reason: against.saw, witness: against.witness };
     if (proof) return { ...shared, universal: true, reason: proof.saw, proof: proof.proof };
-    const open = [...new Set(findings.filter((found) => found.holds === null).map((found) => found.saw))];
+    const open = [...new Set(findings.filter(({ holds }) => holds === null).map(({ saw }) => saw))];
     return { ...shared, universal: null, reason: open.join(" ") };
   };
 
-  /* All four answers, and what the pictures show. */
-  const check = (design) => {
+  /* What all questions about a design share. */
+  const prepared = (design) => {
     if (design.tokens > MOST_TOKENS) throw new Error(`${design.tokens} tokens: this page decides up to ${MOST_TOKENS}; use anyseq play`);
-    const facts = factsOf(design);
     const known = new Map();
     const symmetry = (_, target) => {
       if (!known.has(target)) known.set(target, Design.symmetry.symmetry(design, target));
       return known.get(target);
     };
+    return [factsOf(design), symmetry];
+  };
+
+  /* All four answers, and what the pictures show. */
+  const check = (design) => {
+    const [facts, symmetry] = prepared(design);
     const answers = {};
     for (const norm of ["sup", "lp"])
       for (const target of ["all", "causal"])
@@ -147,5 +155,11 @@ Design.verdict = (() => {
     return { ...facts, answers };
   };
 
-  return { MOST_TOKENS, check, layersText };
+  /* Whether the answer to one question is a proved yes. */
+  const isUniversal = (design, { norm, target }) => {
+    const [facts, symmetry] = prepared(design);
+    return decide(facts, norm, target, symmetry).universal === true;
+  };
+
+  return { MOST_TOKENS, check, isUniversal, layersText };
 })();

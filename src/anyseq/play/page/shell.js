@@ -17,14 +17,15 @@
    Server. window.ANYSEQ_SERVER is true if `anyseq play` serves the page, false otherwise
    (server.js sets it). Then Play.ask(path, body) posts JSON to the library:
 
-       POST /api/check {tokens, mask | pattern, position, bos, depth}
+       POST /api/check {tokens, mask | pattern, position, bos, depth, prob_map}
          tokens: a number; mask: rows of 0 and 1, over BOS and tokens if bos is true; or pattern: a
          name as at the command line, e.g. "window(2)", or a list of them that layers take in turn;
-         position: a name, e.g. "rope"; bos: true or false; depth: a number, or null for any
+         position: a name, e.g. "rope"; bos: true or false; depth: a number, or null for any;
+         prob_map: a name, e.g. "topk(2)", softmax unless given
       -> {verdicts: [{norm: "sup" | "lp", target: "all" | "causal", universal: true | false | null,
                       headline, reason, findings: [{rule, holds, saw, theorem}]}, ...],
-          reach: [mask of pairs [k][j] (rows of 0 and 1) after 0, 1, 2, ... layers],
-          colours: [colour numbers of all positions after 0, 1, 2, ... rounds]}
+          reach: [mask of pairs [k][j] of tokens (rows of 0 and 1) after 0, 1, 2, ... layers],
+          colours: [colour numbers of the tokens after 0, 1, 2, ... rounds]}
       or an error status and {error: "one sentence for the reader"}.
 
    What the page computes by itself is computed here also when there is a server. */
@@ -66,6 +67,12 @@ window.Play = (() => {
     input.addEventListener("change", () => onchange(input.value));
     const name = element("label", { for: input.id }, label);
     return { node: element("div", { class: "field" }, name, input), input };
+  };
+
+  /* A line of text, or a number with type: "number"; attributes are the input's. */
+  const field = ({ label, ...attributes }) => {
+    const input = element("input", { id: freshId("field"), autocomplete: "off", spellcheck: "false", ...attributes });
+    return { node: element("div", { class: "field" }, element("label", { for: input.id }, label), input), input };
   };
 
   /* A slider with its value beside it. text(value) says the value. Returns {node, input, set}. */
@@ -243,5 +250,5 @@ window.Play = (() => {
     open((named() ?? tabs[0]).name);
   };
 
-  return { element, svg, freshId, select, slider, checkbox, player, calm, announce, ask, tab, open, start };
+  return { element, svg, freshId, select, field, slider, checkbox, player, calm, announce, ask, tab, open, start };
 })();
