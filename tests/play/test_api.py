@@ -17,6 +17,8 @@ from anyseq.graph import reach, refine
 from anyseq.play import api
 from anyseq.play.api import approximate_function, check_design
 
+BAND = [[int(abs(i - j) == 3 or i == j) for j in range(60)] for i in range(60)]
+
 
 def test_check_says_what_the_library_says() -> None:
     answer = check_design({"tokens": 5, "pattern": "window(1)", "position": "rope", "bos": True})
@@ -140,6 +142,9 @@ def test_time_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(api, "NETWORK_SECONDS", 0.0)
     with pytest.raises(api.TookTooLong, match="fewer"):
         approximate_function({"formula": "sin(x[i])", "tokens": 2, "tol": 0.1})
+    monkeypatch.setattr(api, "CHECK_SECONDS", 0.0)
+    with pytest.raises(api.TookTooLong, match="fewer"):
+        check_design({"tokens": 60, "mask": BAND, "position": "none"})
 
 
 VALUES = st.recursive(

@@ -194,9 +194,8 @@ def test_a_formula_typed_in_becomes_a_network(open_page: Any, address: str) -> N
     assert data["name"] in served.locator(".attack select").first.text_content()
 
 
-def test_what_is_wrong_or_refused_is_said(browser: Any, address: str) -> None:
-    served = browser.new_page()  # not of `open_page`: the console notes an answer of status 400
-    served.goto(f"{address}#network")
+def test_what_is_wrong_or_refused_is_said(open_page: Any, address: str) -> None:
+    served = open_page("network", address=address, refused=True)
     build = served.get_by_role("button", name="Build the network")
     served.get_by_label("Formula").fill("x[i] + y")
     build.click()
@@ -206,4 +205,3 @@ def test_what_is_wrong_or_refused_is_said(browser: Any, address: str) -> None:
     build.click()
     served.get_by_text("Refused:").wait_for()
     assert served.locator(".network-said li").count() > 0
-    served.close()

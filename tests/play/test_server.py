@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from http.client import HTTPConnection, HTTPResponse
 from pathlib import Path
 from threading import Thread
+from time import sleep
 from typing import Any
 
 import pytest
@@ -218,6 +219,7 @@ def test_the_command_prints_its_url_and_stops_with_ctrl_c(tmp_path: Path) -> Non
         connection = HTTPConnection("127.0.0.1", port, timeout=60)
         connection.request("GET", "/")
         assert connection.getresponse().status == 200
+        connection.close()
         second = subprocess.run(
             [*running.args[:-1], "--port", str(port)],  # type: ignore[index]
             capture_output=True,
@@ -232,6 +234,21 @@ def test_the_command_prints_its_url_and_stops_with_ctrl_c(tmp_path: Path) -> Non
     assert (running.returncode, rest, errors) == (0, "stopped\n", "")
 
 
+def test_ctrl_c_stops_it_while_it_computes() -> None:
+    formula = "+".join(["sum(sin(x*x[i]+x))"] * 15)
+    slow = json.dumps({"formula": formula, "tokens": 6, "tol": 200.0}).encode()
+    with start("--no-browser") as running:
+        assert running.stdout is not None
+        port = int(running.stdout.readline().split()[2].rstrip("/").rpartition(":")[2])
+        connection = HTTPConnection("127.0.0.1", port, timeout=60)
+        connection.request("POST", "/api/approximate", slow, {"Content-Type": "application/json"})
+        sleep(0.3)  # it computes
+        running.send_signal(signal.SIGINT)
+        rest, errors = running.communicate(timeout=30)
+        connection.close()
+    assert (running.returncode, rest, errors) == (0, "stopped\n", "")
+
+
 def test_the_command_opens_the_browser(tmp_path: Path) -> None:
     """BROWSER names a program of ours, which notes what it was told to open."""
     note, program = tmp_path / "opened", tmp_path / "browser"
@@ -243,7 +260,7 @@ def test_the_command_opens_the_browser(tmp_path: Path) -> None:
         for _ in range(200):
             if note.exists():
                 break
-            subprocess.run(["sleep", "0.05"], check=True)
+            sleep(0.05)
         running.send_signal(signal.SIGINT)
         running.communicate(timeout=30)
     assert note.read_text().strip() == url

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import webbrowser
 from threading import Thread
@@ -41,3 +42,6 @@ def play(*, port: int = 0, browser: bool = True) -> None:
             server.serve_forever()
         except KeyboardInterrupt:
             say("stopped")
+            if server.busy:  # to tear down the interpreter under a computing thread would abort it
+                sys.stdout.flush()
+                os._exit(0)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from anyseq.base import check_time, one_of, remaining, within
+from anyseq.base import OutOfTime, check_time, one_of, remaining, within
 from anyseq.construct import FUNCTIONS, approximate
 from anyseq.construct.target import Function
 from anyseq.design import Design
@@ -27,7 +27,8 @@ from anyseq.positions import Place, parse_position
 from anyseq.verdicts import NORMS, TARGETS, Verdict, check
 
 CHECK_TOKENS = 64
-CHECK_SECONDS = 4.0  # of each of the answers, one for every norm and target
+CHECK_SECONDS = 30.0
+VERDICT_SECONDS = 3.0  # of each, one for every norm and target
 NETWORK_TOKENS = 6
 NETWORK_SECONDS = 30.0
 NETWORK_PARAMETERS = 1_000_000
@@ -51,9 +52,19 @@ def check_design(body: Body) -> Answer:
     """{tokens, mask | pattern, position, bos, depth, prob_map} -> {verdicts, reach, colours}."""
     _known(body, {"tokens", "mask", "pattern", "position", "bos", "depth", "prob_map"})
     design = _design(body, CHECK_TOKENS)
+    try:
+        with within(CHECK_SECONDS):
+            return _checked(design)
+    except OutOfTime:
+        raise TookTooLong(
+            f"no answer within {CHECK_SECONDS:g} seconds: ask for fewer tokens"
+        ) from None
+
+
+def _checked(design: Design) -> Answer:
     return {
         "verdicts": [
-            _verdict(check(design, norm=norm, target=target, seconds=CHECK_SECONDS))
+            _verdict(check(design, norm=norm, target=target, seconds=VERDICT_SECONDS))
             for target in TARGETS
             for norm in NORMS
         ],
@@ -133,8 +144,8 @@ def _approximated(body: Body, design: Design, tol: float, method: str) -> Answer
     options: dict[str, Any] = {"method": method, "budget": NETWORK_PARAMETERS, **constants}
     try:
         result = approximate(f, design, features=1, tol=tol, **options)
-    except AnyseqError:
-        if remaining() < 0:
+    except (AnyseqError, OutOfTime):
+        if remaining() < 0:  # f said so, too, but what f raises comes as an error of f
             raise TookTooLong(
                 f"no network within {NETWORK_SECONDS:g} seconds: ask for a larger tol, fewer "
                 "tokens or a shorter formula"

@@ -65,6 +65,11 @@ class PlayServer(ThreadingHTTPServer):
         """Where the page is."""
         return f"http://{ADDRESS}:{self.server_port}/"
 
+    @property
+    def busy(self) -> bool:
+        """Whether a question is being answered."""
+        return self.one_at_a_time.locked()
+
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that went away is no error of ours, and is not reported."""
 

@@ -2,12 +2,7 @@
 /* The form that asks the library behind `anyseq play` for a network; a hint where there is none. */
 
 window.NetworkAsk = (() => {
-  const { element, freshId, select, ask } = Play;
-
-  const field = (label, attributes) => {
-    const input = element("input", { id: freshId("field"), autocomplete: "off", spellcheck: "false", ...attributes });
-    return { node: element("div", { class: "field" }, element("label", { for: input.id }, label), input), input };
-  };
+  const { element, select, field, ask } = Play;
 
   const hint = () => element("section", { class: "card" },
     element("h2", {}, "A function of your own"),
@@ -26,10 +21,10 @@ window.NetworkAsk = (() => {
   /* onmade(data) gets each network that is built. */
   const section = (onmade) => {
     if (!window.ANYSEQ_SERVER) return hint();
-    const formula = field("Formula for the output of token i", { type: "text", maxlength: 300, value: EXAMPLES[0] });
-    const tokens = field("Tokens", { type: "number", min: 1, max: 6, value: 2 });
-    const tol = field("Tolerance", { type: "number", min: 0.001, max: 10, step: "any", value: 0.1 });
-    const pattern = field("Pattern", { type: "text", maxlength: 200, value: "full" });
+    const formula = field({ label: "Formula for the output of token i", type: "text", maxlength: 300, value: EXAMPLES[0] });
+    const tokens = field({ label: "Tokens", type: "number", min: 1, max: 6, value: 2 });
+    const tol = field({ label: "Tolerance", type: "number", min: 0.001, max: 10, step: "any", value: 0.1 });
+    const pattern = field({ label: "Pattern", type: "text", maxlength: 200, value: "full" });
     const position = select({ label: "Positions", options: positions.map((name) => [name, name]), value: "absolute", onchange: () => {} });
     const said = element("div", { class: "network-said", role: "status", "aria-live": "polite" });
     const button = element("button", { type: "submit", class: "primary" }, "Build the network");
