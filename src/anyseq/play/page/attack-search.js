@@ -17,7 +17,7 @@ window.AttackSearch = (() => {
   const inside = (value) => Math.min(1, Math.max(0, value));
   const SMALLEST = 1e-4;
 
-  /* Returns {step(count), tried, best, x}: step evaluates error(x) so many times more. */
+  /* Returns {step(), tried, best, x}: a step evaluates error once. */
   const search = ({ error, tokens, seed, start }) => {
     const draw = random(seed);
     const found = { tried: 0, best: -1, x: [...start] };
@@ -34,7 +34,7 @@ window.AttackSearch = (() => {
       }
       return value;
     };
-    const once = () => {
+    found.step = () => {
       if (height < 0) {
         height = look(here);
         return;
@@ -55,9 +55,6 @@ window.AttackSearch = (() => {
       } else {
         size *= 0.9;
       }
-    };
-    found.step = (count) => {
-      for (let k = 0; k < count; k++) once();
     };
     return found;
   };

@@ -3,10 +3,10 @@
 
 Play.tab("attack", "Attack", (panel) => {
   const { element, svg } = Play;
-  const { number, bound, choice, facts, inputs, announceSoon } = NetworkParts;
+  const { bound, seen, choice, facts, inputs, announceSoon } = NetworkParts;
 
   const EVALUATIONS = 6000; // of one search
-  const CHUNK = 40; // between two pictures
+  const BETWEEN = 16; // milliseconds of search between two pictures
   const SAMPLES = 120; // of a slice, and fewer of a deep network, whose runs take longer
   const FEW = 40;
   const DEEP = 100;
@@ -45,8 +45,8 @@ Play.tab("attack", "Attack", (panel) => {
     ]),
     svg("text", { x: 0, y: 55 }, "0")));
     const cells = [
-      ["here", number(error)],
-      ["best so far", number(best.error)],
+      ["here", seen(error)],
+      ["best so far", seen(best.error)],
       ["proven bound", upper === null ? "none" : bound(upper)],
     ];
     score.replaceChildren(...cells.map(([name, text]) =>
@@ -56,9 +56,9 @@ Play.tab("attack", "Attack", (panel) => {
 
   const sentence = () => {
     const { upper } = network.data;
-    if (upper === null) return `The largest error found is ${number(best.error)}; no bound is proved.`;
+    if (upper === null) return `The largest error found is ${seen(best.error)}; no bound is proved.`;
     const share = 100 * best.error / upper;
-    const percent = share < 0.1 ? "under 0.1 %" : `${share.toFixed(share < 10 ? 1 : 0)} %`;
+    const percent = share < 0.1 ? "under 0.1 %" : `${Math.floor(10 * share) / 10} %`;
     return best.error <= upper
       ? `The best attack reaches ${percent} of the bound: the bound holds.`
       : "The error is above the bound: please report this.";
@@ -93,7 +93,7 @@ Play.tab("attack", "Attack", (panel) => {
     if (best === null || error > best.error) best = { error, x };
     showGauge(error);
     showSlices(x);
-    if (!searching) announceSoon(() => `Error ${number(error)} here. ${sentence()}`);
+    if (!searching) announceSoon(() => `Error ${seen(error)} here. ${sentence()}`);
   };
 
   /* ---- the computer's turn ---- */
@@ -117,7 +117,8 @@ Play.tab("attack", "Attack", (panel) => {
     nameButton();
     status.textContent = "Searching ...";
     const go = () => {
-      found.step(CHUNK);
+      const end = performance.now() + BETWEEN;
+      while (found.tried < EVALUATIONS && performance.now() < end) found.step();
       if (found.best > best.error) input.set(found.x);
       if (found.tried >= EVALUATIONS || !panel.isConnected) stop("Done");
       else searching.timer = setTimeout(go, 0);

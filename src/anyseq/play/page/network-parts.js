@@ -13,14 +13,16 @@ window.NetworkParts = (() => {
     return String(Number(value.toPrecision(3)));
   };
 
-  /* Rounded up, for bounds: what is shown is no less than what is proved. */
-  const bound = (value) => {
+  /* Four digits, rounded up for bounds and down for errors that were seen: nothing is shown as more
+     than it is. */
+  const rounded = (round) => (value) => {
     if (value === 0) return "0";
     const exponent = Math.floor(Math.log10(value));
-    const digits = Math.ceil(value / 10 ** (exponent - 3));
-    const text = Number(`${digits}e${exponent - 3}`);
+    const text = Number(`${round(value / 10 ** (exponent - 3))}e${exponent - 3}`);
     return exponent < -3 ? text.toExponential() : String(text);
   };
+  const bound = rounded(Math.ceil);
+  const seen = rounded(Math.floor);
 
   /* A select of all networks, which grows when one is added. Returns {node, input}. */
   const choice = ({ value, onchange }) => {
@@ -39,7 +41,7 @@ window.NetworkParts = (() => {
   /* What it is, in a list. */
   const facts = (data) => {
     const proved = data.upper === null
-      ? `not proved (the largest error found is ${number(data.lower)})`
+      ? `not proved (the largest error found is ${seen(data.lower)})`
       : `at most ${bound(data.upper)} for every input in [0, 1], proved`;
     const rows = [
       ["Function", element("code", {}, data.formula)],
@@ -89,5 +91,5 @@ window.NetworkParts = (() => {
     timer = setTimeout(() => Play.announce(text()), 600);
   };
 
-  return { number, bound, choice, facts, inputs, presets, announceSoon };
+  return { number, bound, seen, choice, facts, inputs, presets, announceSoon };
 })();

@@ -3,7 +3,7 @@
 
 window.NetworkView = (() => {
   const { element, svg } = Play;
-  const { number, bound } = NetworkParts;
+  const { number, bound, seen } = NetworkParts;
 
   const position = (network, at) => (at < network.first ? "BOS" : String(at - network.first));
 
@@ -53,7 +53,7 @@ window.NetworkView = (() => {
   const outputTable = (data, x, target, made) => {
     const head = ["token", "input", "target f", "network T", "error"];
     const rows = target.map((wanted, at) => [
-      at, x[at].toFixed(3), number(wanted), number(made[at]), number(Math.abs(wanted - made[at])),
+      at, x[at].toFixed(3), number(wanted), number(made[at]), seen(Math.abs(wanted - made[at])),
     ]);
     return element("table", { class: "network-numbers" },
       element("thead", {}, element("tr", {}, ...head.map((name) => element("th", { scope: "col" }, name)))),

@@ -3,7 +3,7 @@
 
 Play.tab("network", "Network", (panel) => {
   const { element, player } = Play;
-  const { number, bound, choice, facts, inputs, presets, announceSoon } = NetworkParts;
+  const { bound, seen, choice, facts, inputs, presets, announceSoon } = NetworkParts;
   const view = NetworkView;
 
   let network = null;
@@ -67,8 +67,8 @@ Play.tab("network", "Network", (panel) => {
     const error = Math.max(...network.target(input.x()).map((wanted, at) => Math.abs(wanted - ran.outputs[at])));
     const { upper } = network.data;
     return upper === null
-      ? `The error is ${number(error)} here; no bound is proved.`
-      : `The error is ${number(error)} here; at most ${bound(upper)} is proved.`;
+      ? `The error is ${seen(error)} here; no bound is proved.`
+      : `The error is ${seen(error)} here; at most ${bound(upper)} is proved.`;
   };
 
   const showInput = (x) => {
