@@ -10,9 +10,9 @@ import pytest
 import anyseq as aq
 from anyseq.graph import reach, refine
 from anyseq.patterns import parse_pattern
-from play.designs import PAGE, PATTERNS, POSITIONS, cases
+from play.designs import PAGE, PATTERNS, POSITIONS, Case, cases
 
-CASES = cases(600)
+Answered = list[tuple[Case, dict[str, Any]]]
 
 ANSWER = """(designs) => designs.map((design) => {
   const { answers, reach, refinement } = Design.verdict.check(design);
@@ -21,19 +21,20 @@ ANSWER = """(designs) => designs.map((design) => {
 
 
 @pytest.fixture(scope="module")
-def answered(browser: Any) -> list[dict[str, Any]]:
-    """What the page says of all cases, in one call."""
+def answered(browser: Any, request: pytest.FixtureRequest) -> Answered:
+    """600 designs (times --soak), and what the page says of them, in one call."""
+    made = cases(600 * int(request.config.getoption("soak")))
     page = browser.new_page()
     page.goto(PAGE.as_uri())
-    said: list[dict[str, Any]] = page.evaluate(ANSWER, [case.for_page for case in CASES])
+    said = page.evaluate(ANSWER, [case.for_page for case in made])
     page.close()
-    return said
+    return list(zip(made, said, strict=True))
 
 
 @pytest.mark.parametrize("target", ["all", "causal"])
 @pytest.mark.parametrize("norm", ["sup", "lp"])
-def test_verdicts(answered: list[dict[str, Any]], norm: str, target: str) -> None:
-    for case, said in zip(CASES, answered, strict=True):
+def test_verdicts(answered: Answered, norm: str, target: str) -> None:
+    for case, said in answered:
         verdict = aq.check(case.design, norm=norm, target=target)
         answer = said["answers"][f"{norm} {target}"]
         assert answer["universal"] == verdict.universal, (case, verdict, answer)
@@ -42,12 +43,13 @@ def test_verdicts(answered: list[dict[str, Any]], norm: str, target: str) -> Non
 
 
 @pytest.mark.parametrize("target", ["all", "causal"])
-def test_reach(answered: list[dict[str, Any]], target: str) -> None:
-    for case, said in zip(CASES, answered, strict=True):
+def test_reach(answered: Answered, target: str) -> None:
+    for case, said in answered:
         known = reach(case.design, target)
         layers = known.layers_per_pair()
         mine = said["reach"][target]
         assert mine["layers"] == known.layers, case
+        assert len(mine["history"]) > layers.max(), case
         for layer, sets in enumerate(mine["history"]):
             held = (layers >= 0) & (layers <= layer)
             for k in range(case.tokens):
@@ -65,8 +67,8 @@ def same_classes(one: list[int], other: list[int]) -> bool:
     return len(set(one)) == len(set(other)) == len(set(zip(one, other, strict=True)))
 
 
-def test_colours(answered: list[dict[str, Any]]) -> None:
-    for case, said in zip(CASES, answered, strict=True):
+def test_colours(answered: Answered) -> None:
+    for case, said in answered:
         mine = said["refinement"]
         known = refine(case.design)
         assert mine["rounds"] == known.rounds, case

@@ -9,7 +9,9 @@ Design.grid = (() => {
 
   /* paint(i, j, value) is called for each cell that the reader changes. Returns {node, show}. */
   const grid = ({ label, paint }) => {
-    const node = element("div", { class: "design-grid", role: "grid", "aria-label": label, "aria-multiselectable": "true" });
+    const node = element("div", {
+      class: "design-grid", role: "grid", "aria-label": label, "aria-multiselectable": "true",
+    });
     let cells = []; // cells[i][j]
     let focus = [0, 0];
     let brush = null; // the value that is being painted while the pointer is down
@@ -25,11 +27,17 @@ Design.grid = (() => {
 
     const build = (names) => {
       focus = focus.map((at) => Math.min(at, names.length - 1));
-      const corner = element("span", { role: "columnheader", class: "design-corner" }, element("span", { class: "visually-hidden" }, "token"));
-      const head = names.map((name) => element("span", { role: "columnheader", class: "design-name" }, name));
-      cells = names.map((_, i) => names.map((_, j) => element("span", { role: "gridcell", class: "design-cell", "data-i": i, "data-j": j, tabindex: -1 })));
-      const rows = cells.map((row, i) => element("div", { role: "row" }, element("span", { role: "rowheader", class: "design-name" }, names[i]), ...row));
-      node.replaceChildren(element("div", { role: "row" }, corner, ...head), ...rows);
+      const header = (role, ...name) => element("span", { role, class: "design-name" }, ...name);
+      const row = (...children) => element("div", { role: "row" }, ...children);
+      const empty = (i, j) => element("span", {
+        role: "gridcell", class: "design-cell", "data-i": i, "data-j": j, tabindex: -1,
+      });
+      cells = names.map((_, i) => names.map((__, j) => empty(i, j)));
+      node.replaceChildren(
+        row(header("columnheader", element("span", { class: "visually-hidden" }, "token")),
+          ...names.map((name) => header("columnheader", name))),
+        ...cells.map((those, i) => row(header("rowheader", names[i]), ...those)),
+      );
       node.style.setProperty("--size", names.length);
       focusOn(...focus);
     };
@@ -41,7 +49,8 @@ Design.grid = (() => {
       const called = (name) => (name === "BOS" ? name : `token ${name}`);
       mask.forEach((row, i) => row.forEach((yes, j) => {
         cells[i][j].setAttribute("aria-selected", yes);
-        cells[i][j].setAttribute("aria-label", `${called(names[i])} ${yes ? "attends" : "does not attend"} to ${called(names[j])}`);
+        const verb = yes ? "attends" : "does not attend";
+        cells[i][j].setAttribute("aria-label", `${called(names[i])} ${verb} to ${called(names[j])}`);
       }));
     };
 

@@ -12,12 +12,16 @@ Design.layer = (() => {
   /* pick(pattern), paint(i, j, value): the reader's changes. Returns {node, show(layer, names)}. */
   const layer = ({ title, pick, paint }) => {
     let pattern = null;
-    const options = [...Object.entries(patterns.NAMED).map(([name, one]) => [name, one.title]), [PAINTED, "Painted by hand"]];
+    const named = Object.entries(patterns.NAMED).map(([name, one]) => [name, one.title]);
+    const options = [...named, [PAINTED, "Painted by hand"]];
     const choice = select({ label: `${title}: pattern`, options, value: PAINTED, onchange: (name) => {
       if (name !== PAINTED) pick({ ...patterns.named(name), causal: pattern?.causal ?? false });
     } });
     const numbers = element("div", { class: "design-numbers" });
-    const causal = checkbox({ label: `${title}: earlier tokens only (causal)`, checked: false, onchange: (yes) => pick({ ...pattern, causal: yes }) });
+    const causal = checkbox({
+      label: `${title}: earlier tokens only (causal)`, checked: false,
+      onchange: (yes) => pick({ ...pattern, causal: yes }),
+    });
     const grid = Design.grid.grid({ label: `${title}: rows attend to columns`, paint });
 
     const showNumbers = () => {
@@ -41,7 +45,8 @@ Design.layer = (() => {
 
     // what painting hides stands below the grid, which must not move under the pointer
     const node = element("div", { class: "design-layer" }, choice.node, grid.node,
-      element("p", { class: "soft small" }, "Rows attend to columns. Click or drag to paint, or use the arrow keys and space."),
+      element("p", { class: "soft small" },
+        "Rows attend to columns. Click or drag to paint, or use the arrow keys and space."),
       numbers, causal.node);
     return { node, show };
   };

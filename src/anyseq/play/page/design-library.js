@@ -7,7 +7,9 @@ window.Design = window.Design ?? {};
 Design.library = (() => {
   const { element, field, checkbox } = Play;
   const WORDS = { true: ["Yes", "yes"], false: ["No", "no"], null: ["Not known", "unknown"] };
-  const FUNCTIONS = { all: "Every function", causal: "Every causal function", equivariant: "Every equivariant function" };
+  const FUNCTIONS = {
+    all: "Every function", causal: "Every causal function", equivariant: "Every equivariant function",
+  };
   const NORMS = { sup: "on every input (sup norm)", lp: "on almost every input (Lᵖ)" };
 
   const answer = ({ norm, target, universal, headline, findings }) => {
@@ -23,7 +25,8 @@ Design.library = (() => {
   const meeting = (reach) => {
     const open = reach[reach.length - 1].flat().filter((met) => !met).length;
     const layers = Design.verdict.layersText(reach.length - 1);
-    return open === 0 ? `Every token reaches every token in ${layers}.` : `After ${layers} ${open} pairs have not met.`;
+    if (open === 0) return `Every token reaches every token in ${layers}.`;
+    return `After ${layers} ${open} pairs have not met.`;
   };
 
   const classes = (colours) => {
@@ -34,10 +37,11 @@ Design.library = (() => {
   };
 
   const node = () => {
-    const pattern = field({ label: "Pattern", type: "text", maxlength: 200, value: "window(2) | global(0)", required: true });
+    const line = (label, value) => field({ label, type: "text", maxlength: 200, value, required: true });
+    const pattern = line("Pattern", "window(2) | global(0)");
+    const position = line("Positions", "rope");
+    const map = line("Probability map", "softmax");
     const tokens = field({ label: "Tokens", type: "number", min: 1, max: 64, value: 32, required: true });
-    const position = field({ label: "Positions", type: "text", maxlength: 60, value: "rope", required: true });
-    const map = field({ label: "Probability map", type: "text", maxlength: 60, value: "softmax", required: true });
     const depth = field({ label: "Depth (empty: any)", type: "number", min: 1 });
     const bos = checkbox({ label: "BOS token first", checked: false, onchange: () => {} });
     const said = element("div", { class: "design-said-by-library", role: "status" });
@@ -47,8 +51,9 @@ Design.library = (() => {
       said.replaceChildren(element("p", { class: "soft" }, "Asking the library …"));
       try {
         const { verdicts, reach, colours } = await Play.ask("api/check", {
-          tokens: tokens.input.valueAsNumber, pattern: pattern.input.value, position: position.input.value,
-          prob_map: map.input.value, bos: bos.input.checked, depth: depth.input.value ? depth.input.valueAsNumber : null,
+          tokens: tokens.input.valueAsNumber, bos: bos.input.checked,
+          depth: depth.input.value ? depth.input.valueAsNumber : null,
+          pattern: pattern.input.value, position: position.input.value, prob_map: map.input.value,
         });
         said.replaceChildren(element("p", {}, `${meeting(reach)} ${classes(colours)}`), ...verdicts.map(answer));
       } catch (problem) {
@@ -56,11 +61,14 @@ Design.library = (() => {
       }
     };
 
-    const form = element("form", { class: "design-ask", onsubmit: ask }, pattern.node, position.node, map.node, tokens.node, depth.node,
-      bos.node, element("button", { type: "submit", class: "primary" }, "Check"));
-    return element("section", { class: "card", "aria-label": "The library" }, element("h2", {}, "Ask the library"),
-      element("p", { class: "soft" }, "Any pattern of the library, such as ", element("code", {}, "causal & window(4)"),
-        " or ", element("code", {}, "longformer(2)"), "; any positions and probability map; up to 64 tokens."),
+    const form = element("form", { class: "design-ask", onsubmit: ask },
+      ...[pattern, position, map, tokens, depth, bos].map((one) => one.node),
+      element("button", { type: "submit", class: "primary" }, "Check"));
+    return element("section", { class: "card", "aria-label": "The library" },
+      element("h2", {}, "Ask the library"),
+      element("p", { class: "soft" }, "Any pattern of the library, such as ",
+        element("code", {}, "causal & window(4)"), " or ", element("code", {}, "longformer(2)"),
+        "; any positions and probability map; up to 64 tokens."),
       form, said);
   };
 

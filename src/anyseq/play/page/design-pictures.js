@@ -52,13 +52,16 @@ Design.pictures = (() => {
       const draw = (picture, step) => {
         const parts = [];
         for (let k = 0; k < tokens; k++) {
-          parts.push(text(MARGIN - 12, MARGIN + (k + 0.5) * CELL, k), text(MARGIN + (k + 0.5) * CELL, MARGIN - 12, k));
+          const middle = MARGIN + (k + 0.5) * CELL;
+          parts.push(text(MARGIN - 12, middle, k), text(middle, MARGIN - 12, k));
           for (let j = 0; j < tokens; j++) {
             const layer = arrivals[k][j];
             const kind = layer < 0 || layer > step ? "not" : layer === step ? "new" : "held";
             const [x, y] = [MARGIN + j * CELL, MARGIN + k * CELL];
-            parts.push(svg("rect", { x: x + 1, y: y + 1, width: CELL - 2, height: CELL - 2, rx: 4, class: `reach-${kind}` }));
-            if (kind !== "not") parts.push(text(x + CELL / 2, y + CELL / 2, layer, { class: `reach-${kind}-text` }));
+            const box = { x: x + 1, y: y + 1, width: CELL - 2, height: CELL - 2, rx: 4 };
+            parts.push(svg("rect", { ...box, class: `reach-${kind}` }));
+            if (kind === "not") continue;
+            parts.push(text(x + CELL / 2, y + CELL / 2, layer, { class: `reach-${kind}-text` }));
           }
         }
         picture.replaceChildren(...parts);
@@ -69,7 +72,8 @@ Design.pictures = (() => {
         if (open.length === 0) return `After ${layersText(step)} every token has reached every token.`;
         const [k, j] = open[0];
         const never = step === last && found.all.layers === null && depth === null;
-        return `After ${layersText(step)}, ${met} of ${tokens ** 2} pairs have met; token ${j} ${never ? "never reaches" : "has not reached"} token ${k}.`;
+        const how = never ? "never reaches" : "has not reached";
+        return `After ${layersText(step)}, ${met} of ${tokens ** 2} pairs have met; token ${j} ${how} token ${k}.`;
       };
       const side = MARGIN + tokens * CELL + 4;
       made.update({ last, draw, words, width: side, height: side });
@@ -100,7 +104,8 @@ Design.pictures = (() => {
   };
 
   const colours = () => {
-    const made = stepped({ label: "Position classes, round by round", stepText: (step) => (step === 0 ? "before the first layer" : `after ${layersText(step)}`) });
+    const when = (step) => (step === 0 ? "before the first layer" : `after ${layersText(step)}`);
+    const made = stepped({ label: "Position classes, round by round", stepText: when });
     const update = ({ design, refinement, position }) => {
       const first = Number(design.bos);
       const { tokens } = design;
@@ -122,13 +127,16 @@ Design.pictures = (() => {
       };
       const words = (step) => {
         const many = new Set(classes[step]).size;
-        if (position.atInput) return "Every token is told its position at the input: all differ from the start.";
-        if (many === tokens) return `${step === 0 ? "Before the first layer" : `After ${layersText(step)}`} all ${tokens} positions differ, also on identical tokens.`;
-        const end = step === classes.length - 1;
-        const pair = end ? ` Tokens ${refinement.stuck[0]} and ${refinement.stuck[1]} stay alike${design.depth === null ? "" : ` within depth ${design.depth}`}.` : "";
-        return `${many} ${many === 1 ? "class" : "classes"} of positions on identical tokens.${pair}`;
+        if (position.atInput) return "Every token is told its position at the input: all differ.";
+        if (many === tokens) return `All ${tokens} positions differ ${when(step)}, also on identical tokens.`;
+        const now = `${many} ${many === 1 ? "class" : "classes"} of positions on identical tokens.`;
+        if (step < classes.length - 1) return now;
+        const [i, other] = refinement.stuck;
+        const within = design.depth === null ? "" : ` within depth ${design.depth}`;
+        return `${now} Tokens ${i} and ${other} stay alike${within}.`;
       };
-      made.update({ last: classes.length - 1, draw, words, width: left + tokens * COLUMN + 4, height: top + classes.length * row + 4 });
+      const [width, height] = [left + tokens * COLUMN + 4, top + classes.length * row + 4];
+      made.update({ last: classes.length - 1, draw, words, width, height });
     };
     return { node: made.node, update };
   };

@@ -5,7 +5,10 @@
 window.Design = window.Design ?? {};
 
 Design.repairs = (() => {
-  const GAINS = { none: "urpe(none)", rope: "urpe(rope)", alibi: "urpe(alibi)", t5: "urpe(t5)", relative: "urpe", shaw: "urpe(shaw)" };
+  const GAINS = {
+    none: "urpe(none)", rope: "urpe(rope)", alibi: "urpe(alibi)", t5: "urpe(t5)", relative: "urpe",
+    shaw: "urpe(shaw)",
+  };
   const MOST_LAYERS = 12;
 
   const universal = (state, question) => Design.verdict.isUniversal(Design.state.design(state), question);
@@ -13,7 +16,10 @@ Design.repairs = (() => {
   /* The state with every mask widened by what `also(i, j)` allows. */
   const widened = (state, also) => ({
     ...state,
-    layers: state.layers.map(({ mask }) => ({ pattern: null, mask: mask.map((row, i) => row.map((yes, j) => yes || also(i, j))) })),
+    layers: state.layers.map(({ mask }) => ({
+      pattern: null,
+      mask: mask.map((row, i) => row.map((yes, j) => yes || also(i, j))),
+    })),
   });
 
   const masked = (state, target) => (target === "causal"
@@ -40,7 +46,8 @@ Design.repairs = (() => {
     });
   };
 
-  const joined = (parts) => parts.map((part, at) => (at ? `${part[0].toLowerCase()}${part.slice(1)}` : part)).join(", ");
+  const uncapital = (text) => text[0].toLowerCase() + text.slice(1);
+  const joined = ([first, ...rest]) => [first, ...rest.map(uncapital)].join(", ");
 
   /* Changes of what tokens know of their positions. */
   const knowing = (state) => {
@@ -58,9 +65,9 @@ Design.repairs = (() => {
     const works = ([, changed]) => universal(changed, question);
     const first = [...knowing(state), ...connecting(state, question)].filter(works);
     if (first.length > 0) return first;
-    return knowing(state)
-      .flatMap(([text, known]) => connecting(known, question).map(([more, both]) => [joined([text, more]), both]))
-      .filter(works);
+    const both = knowing(state).flatMap(([text, known]) =>
+      connecting(known, question).map(([more, changed]) => [joined([text, more]), changed]));
+    return both.filter(works);
   };
 
   return { repairs };

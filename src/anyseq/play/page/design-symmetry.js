@@ -47,17 +47,18 @@ Design.symmetry = (() => {
   /* The parts of a graph side by side, each with its own vertices: for colours to compare. */
   const beside = (graph, ours, theirs) => {
     const all = [...ours.map((u) => [0, u]), ...theirs.map((v) => [1, v])];
-    return graph.map((labels) => all.map(([side, u]) => all.map(([other, v]) => (side === other ? labels[u][v] : null))));
+    return graph.map((labels) =>
+      all.map(([side, u]) => all.map(([other, v]) => (side === other ? labels[u][v] : null))));
   };
 
   /* A rooted isomorphism as a Map from R_i onto R_other with i -> other; null if there is none. */
   const find = (graph, begin, i, other) => {
     const [ours, theirs] = [closed(graph, i), closed(graph, other)];
     if (ours.length !== theirs.length) return null;
-    const marked = [...ours.map((u) => `${begin[u]}${u === i}`), ...theirs.map((v) => `${begin[v]}${v === other}`)];
-    const colours = stable(beside(graph, ours, theirs), marked);
-    const colourOf = new Map(ours.map((u, at) => [u, colours[at]]));
-    const choices = new Map(ours.map((u) => [u, theirs.filter((_, at) => colours[ours.length + at] === colourOf.get(u))]));
+    const marked = (members, root) => members.map((u) => `${begin[u]} ${u === root}`);
+    const colours = stable(beside(graph, ours, theirs), [...marked(ours, i), ...marked(theirs, other)]);
+    const alike = (colour) => theirs.filter((_, at) => colours[ours.length + at] === colour);
+    const choices = new Map(ours.map((u, at) => [u, alike(colours[at])]));
     // those with the fewest choices first; who may stay where it is does
     const order = [...ours].sort((a, b) => choices.get(a).length - choices.get(b).length);
     const [image, taken] = [new Map(), new Set()];
@@ -86,7 +87,8 @@ Design.symmetry = (() => {
 
   /* Whether a permutation of all positions keeps every label. */
   const keeps = (graph, image) =>
-    graph.every((labels) => labels.every((row, i) => row.every((label, j) => label === labels[image[i]][image[j]])));
+    graph.every((labels) =>
+      labels.every((row, i) => row.every((label, j) => label === labels[image[i]][image[j]])));
 
   /* The automorphisms with names: [kind, permutation of the tokens], or null. */
   const usual = (graph, { tokens, bos }) => {
@@ -118,7 +120,8 @@ Design.symmetry = (() => {
           if (colours[i] !== colours[other]) continue;
           const found = find(graph, begin, i + first, other + first);
           if (found === null) continue;
-          const image = Array.from({ length: design.tokens }, (_, u) => (found.get(u + first) ?? first - 1) - first);
+          const goal = (u) => (found.has(u + first) ? found.get(u + first) - first : -1);
+          const image = Array.from({ length: design.tokens }, (_, u) => goal(u));
           const whole = target === "all" && image.every((v) => v >= 0);
           return { rigid: false, kind: "other", image, root: whole ? null : [i, other] };
         }

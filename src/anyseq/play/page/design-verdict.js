@@ -44,23 +44,26 @@ Design.verdict = (() => {
     let saw = `Token ${j} never reaches token ${k}, however many layers there are.`;
     if (late) saw = `Token ${j} reaches token ${k} after ${layersText(layers)}; depth is ${design.depth}.`;
     else if (witness.name === "W5")
-      saw = `No token attends to a later one, so output ${k} cannot depend on token ${j}: only causal functions can be computed.`;
+      saw = `No token attends to a later one, so output ${k} cannot depend on token ${j}: `
+        + "only causal functions can be computed.";
     return { rule: "reach", holds: false, saw, witness };
   };
 
   /* In sup norm identical tokens must be told apart by where they are (Lemmas 2 and 3). */
   const positions = ({ design, position, refinement, isCausal }, target, norm) => {
     if (norm !== "sup") return undefined;
-    if (position.atInput) return { rule: "positions", holds: true, saw: "Every token is told its position." };
+    const rule = "positions";
+    if (position.atInput) return { rule, holds: true, saw: "Every token is told its position." };
     if (refinement.discrete)
-      return { rule: "positions", holds: true, saw: `Identical tokens are told apart after ${layersText(refinement.rounds)}.` };
+      return { rule, holds: true, saw: `Identical tokens are told apart after ${layersText(refinement.rounds)}.` };
     const [i, other] = refinement.stuck;
     const classes = new Set(refinement.classes).size;
     const within = design.depth === null ? "" : ` within ${layersText(design.depth)}`;
     const saw = classes === 1
       ? `Identical tokens stay identical at all ${design.tokens} positions${within}.`
       : `Identical tokens fall into ${classes} classes${within}: tokens ${i} and ${other} share one.`;
-    return { rule: "positions", holds: false, saw, witness: { kind: "stuck", name: isCausal && classes === 1 ? "W8" : "W1", i, other } };
+    const name = isCausal && classes === 1 ? "W8" : "W1";
+    return { rule, holds: false, saw, witness: { kind: "stuck", name, i, other } };
   };
 
   const KINDS = {
@@ -79,7 +82,10 @@ Design.verdict = (() => {
     const { rigid, kind, image, root } = symmetry(design, target);
     if (rigid === null) return { rule, holds: null, saw: "The search for symmetries was given up." };
     if (rigid) return { rule, holds: true, saw: "No two places look alike when all tokens differ." };
-    if (root === null) return { rule, holds: false, saw: KINDS[kind][1], witness: { kind: "symmetric", name: KINDS[kind][0], image } };
+    if (root === null) {
+      const [name, saw] = KINDS[kind];
+      return { rule, holds: false, saw, witness: { kind: "symmetric", name, image } };
+    }
     const saw = `What reaches token ${root[0]} looks exactly like what reaches token ${root[1]}.`;
     return { rule, holds: false, saw, witness: { kind: "exchanged", name: "W2", image, root } };
   };
@@ -92,12 +98,17 @@ Design.verdict = (() => {
     // a head with a gain for each offset delivers every token of its row alone, and the row itself
     const atOnce = position.hasGain && rounds <= 1 && found[target].layers <= 1;
     const needed = atOnce ? 1 : Math.max(1, rounds + later);
-    if (design.depth !== null && design.depth < needed)
-      return { rule: "gather", holds: null, saw: `${layersText(needed)} would certainly do; whether depth ${design.depth} suffices is not known.` };
-    let saw = `Every token knows its position after ${layersText(rounds)}, and has gathered the sequence ${layersText(later)} later.`;
+    const rule = "gather";
+    if (design.depth !== null && design.depth < needed) {
+      const open = `whether depth ${design.depth} suffices is not known`;
+      return { rule, holds: null, saw: `${layersText(needed)} would certainly do; ${open}.` };
+    }
+    let saw = `Every token knows its position after ${layersText(rounds)}, `
+      + `and has gathered the sequence ${layersText(later)} later.`;
     if (atOnce) saw = "One layer gathers the sequence and tells every token its position.";
-    else if (rounds === 0) saw = `Every token is told its position, and has gathered the sequence after ${layersText(later)}.`;
-    return { rule: "gather", holds: true, saw, proof: "Theorem 1" };
+    else if (rounds === 0)
+      saw = `Every token is told its position, and has gathered the sequence after ${layersText(later)}.`;
+    return { rule, holds: true, saw, proof: "Theorem 1" };
   };
 
   /* Theorem 2: in L^p it is enough that no two places look alike when all tokens differ. */
@@ -109,10 +120,11 @@ Design.verdict = (() => {
     const saw = "No two places look alike when all tokens differ";
     if (design.depth === null) return { rule, holds: true, saw: `${saw}.`, proof: "Theorem 2" };
     const told = Design.symmetry.apartAfter(design);
-    const later = told === null ? 0 : Design.reach.reach(design, target, (1 + told) % design.masks.length).layers;
-    if (told === null || design.depth < 1 + told + later)
-      return { rule, holds: null, saw: `${saw}; whether depth ${design.depth} suffices is not known.` };
-    return { rule, holds: true, saw: `${saw}; ${layersText(1 + told + later)} are enough.`, proof: "Theorem 2" };
+    const open = { rule, holds: null, saw: `${saw}; whether depth ${design.depth} suffices is not known.` };
+    if (told === null) return open;
+    const enough = 1 + told + Design.reach.reach(design, target, (1 + told) % design.masks.length).layers;
+    if (design.depth < enough) return open;
+    return { rule, holds: true, saw: `${saw}; ${layersText(enough)} are enough.`, proof: "Theorem 2" };
   };
 
   /* The answer to one question. norm: "sup" or "lp"; target: "all" or "causal".
@@ -136,7 +148,8 @@ Design.verdict = (() => {
 
   /* What all questions about a design share. */
   const prepared = (design) => {
-    if (design.tokens > MOST_TOKENS) throw new Error(`${design.tokens} tokens: this page decides up to ${MOST_TOKENS}; use anyseq play`);
+    if (design.tokens > MOST_TOKENS)
+      throw new Error(`${design.tokens} tokens: this page decides up to ${MOST_TOKENS}; use anyseq play`);
     const known = new Map();
     const symmetry = (_, target) => {
       if (!known.has(target)) known.set(target, Design.symmetry.symmetry(design, target));

@@ -13,6 +13,9 @@ window.Design = window.Design ?? {};
 
 Design.witness = (() => {
   const ELSEWHERE = 0.5; // the value of tokens that do not matter
+  const DIFFERENT = [0.62, 0.27, 0.85, 0.41, 0.12, 0.73, 0.33, 0.9, 0.2, 0.55, 0.78, 0.47];
+
+  const unit = (label, usual) => ({ label, least: 0, most: 1, step: 0.05, usual });
 
   /* The largest error: max |y - w| >= |w_1 - w_2| / 2. */
   const LARGEST = {
@@ -31,9 +34,11 @@ Design.witness = (() => {
   /* f_k = x_j, and j does not reach k: output k is one number, whatever x_j is. */
   const unreached = ({ k, j }, { tokens, depth }, norm) => ({
     ...(norm === "sup" ? LARGEST : SQUARES),
-    why: `Two inputs that differ in token ${j} alone. Token ${j} does not reach token ${k}${depth === null ? "" : ` within depth ${depth}`}, so that every network of this design gives both the same output ${k}.`,
+    why: `Two inputs that differ in token ${j} alone. Token ${j} does not reach token ${k}`
+      + `${depth === null ? "" : ` within depth ${depth}`}, so that every network of this design gives both `
+      + `the same output ${k}.`,
     f: `f copies token ${j} to output ${k}`,
-    free: ["A", "B"].map((name, at) => ({ label: `Token ${j} in input ${name}`, least: 0, most: 1, step: 0.05, usual: at })),
+    free: ["A", "B"].map((name, at) => unit(`Token ${j} in input ${name}`, at)),
     inputs: (values) => values.map((value, at) => ({
       name: `Input ${"AB"[at]}`,
       tokens: Array.from({ length: tokens }, (_, u) => (u === j ? value : ELSEWHERE)),
@@ -50,9 +55,10 @@ Design.witness = (() => {
   /* f_i = i, and identical tokens get equal outputs at two positions. */
   const stuck = ({ i, other }, { tokens }) => ({
     ...LARGEST,
-    why: `All tokens are equal. Then every network of this design gives positions ${i} and ${other} the same output.`,
+    why: "All tokens are equal. Then every network of this design gives positions "
+      + `${i} and ${other} the same output.`,
     f: "f tells every token where it is: fᵢ = i",
-    free: [{ label: "Every token", least: 0, most: 1, step: 0.05, usual: 0.5 }],
+    free: [unit("Every token", 0.5)],
     inputs: ([value]) => [{ name: "The input", tokens: Array(tokens).fill(value), marked: null }],
     claims: () => [i, other].map((place) => ({ input: 0, place, wanted: place })),
     range: [0, tokens - 1],
@@ -82,13 +88,18 @@ Design.witness = (() => {
      as y_φ(u) = x_u. */
   const alike = ({ image, root }, tokens, first) => {
     const [i, other] = root;
-    const x = (value) => Array.from({ length: tokens }, (_, u) => (u === i ? value : 0.15 + 0.75 * ((u * 5 + 2) % tokens) / tokens));
-    const y = (value) => x(value).reduce((all, token, u) => (image[u] < 0 ? all : all.with(image[u], token)), Array(tokens).fill(ELSEWHERE));
+    const x = (value) => DIFFERENT.slice(0, tokens).with(i, value);
+    const y = (value) => {
+      const moved = Array(tokens).fill(ELSEWHERE);
+      x(value).forEach((token, u) => { if (image[u] >= 0) moved[image[u]] = token; });
+      return moved;
+    };
     return {
       ...SQUARES,
-      why: `${first} So every network gives output ${i} of input A and output ${other} of input B the same number.`,
+      why: `${first} So every network gives output ${i} of input A and output ${other} of input B `
+        + "the same number.",
       f: "f tells every token where it is: fᵢ = i",
-      free: [{ label: `Token ${i} of A, which is token ${other} of B`, least: 0, most: 1, step: 0.05, usual: 0.95 }],
+      free: [unit(`Token ${i} of A, which is token ${other} of B`, 0.95)],
       inputs: ([value]) => [
         { name: "Input A", tokens: x(value), marked: i },
         { name: "Input B", tokens: y(value), marked: other },
@@ -102,9 +113,9 @@ Design.witness = (() => {
     const [i, other] = found.root;
     const bound = (i - other) ** 2 / 4;
     return {
-      ...alike(found, tokens, `What reaches token ${i} in input A is exactly what reaches token ${other} in input B.`),
+      ...alike(found, tokens, `What reaches token ${i} of input A is what reaches token ${other} of input B.`),
       bound,
-      conclusion: `If all tokens are drawn alike, the mean squared error at these two positions is at least ${bound}.`,
+      conclusion: `If all tokens are drawn alike, the mean squared error at these two is at least ${bound}.`,
     };
   };
 
@@ -112,10 +123,13 @@ Design.witness = (() => {
     const moves = found.image.map((v, u) => Math.abs(v - u));
     const i = moves.indexOf(Math.max(...moves));
     const bound = spread(found.image);
+    const first = "Input B is input A with its tokens permuted in a way that the design cannot tell: every network "
+      + "permutes its outputs alike.";
     return {
-      ...alike({ image: found.image, root: [i, found.image[i]] }, tokens, "Input B is input A with its tokens permuted, in a way that the design does not notice: outputs are permuted alike."),
+      ...alike({ image: found.image, root: [i, found.image[i]] }, tokens, first),
       bound,
-      conclusion: `If all tokens are drawn alike, the squared errors of all outputs have a mean sum of at least ${Number(bound.toFixed(3))}.`,
+      conclusion: "If all tokens are drawn alike, the squared errors of all outputs have a mean sum of at "
+        + `least ${Number(bound.toFixed(3))}.`,
     };
   };
 

@@ -71,8 +71,10 @@ window.Play = (() => {
 
   /* A line of text, or a number with type: "number"; attributes are the input's. */
   const field = ({ label, ...attributes }) => {
-    const input = element("input", { id: freshId("field"), autocomplete: "off", spellcheck: "false", ...attributes });
-    return { node: element("div", { class: "field" }, element("label", { for: input.id }, label), input), input };
+    const usual = { id: freshId("field"), autocomplete: "off", spellcheck: "false" };
+    const input = element("input", { ...usual, ...attributes });
+    const name = element("label", { for: input.id }, label);
+    return { node: element("div", { class: "field" }, name, input), input };
   };
 
   /* A slider with its value beside it. text(value) says the value. Returns {node, input, set}. */
@@ -238,7 +240,9 @@ window.Play = (() => {
   };
   const toggleTheme = () => {
     setTheme(isDark() ? "light" : "dark");
-    try { window.localStorage.setItem("theme", document.documentElement.dataset.theme); } catch { /* not kept */ }
+    try {
+      window.localStorage.setItem("theme", document.documentElement.dataset.theme);
+    } catch { /* it is not kept, where storage is forbidden */ }
   };
 
   const start = () => {
@@ -250,5 +254,7 @@ window.Play = (() => {
     open((named() ?? tabs[0]).name);
   };
 
-  return { element, svg, freshId, select, field, slider, checkbox, player, calm, announce, ask, tab, open, start };
+  return {
+    element, svg, freshId, select, field, slider, checkbox, player, calm, announce, ask, tab, open, start,
+  };
 })();
