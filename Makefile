@@ -7,7 +7,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test docs soak matrix package sanitize zoo hf-types faults gif lint types layers bench clean
+.PHONY: demo test docs soak matrix package sanitize zoo hf-types faults gif networks lint types layers bench clean
 
 demo: .venv/core
 	$(BIN)/anyseq demo
@@ -57,6 +57,10 @@ faults: .venv/full
 gif: .venv/core
 	$(BIN)/anyseq compare "window(2), rope" "longformer(2), urpe" --tokens 24 \
 		--animate docs/anyseq.gif
+
+# The networks that the page of `anyseq play` brings along. Seconds.
+networks: .venv/full
+	OMP_NUM_THREADS=1 $(BIN)/python -c "from anyseq.play.shipped import write; write()"
 
 lint: .venv/full
 	$(BIN)/ruff check
