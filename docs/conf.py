@@ -18,17 +18,14 @@ exclude_patterns = ["_ext"]
 myst_enable_extensions = ["attrs_inline", "colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
 
-# Notebooks are run once for a state of the library, then kept.
+# Notebooks are run once for each state of the library, then kept.
 nb_execution_mode = "cache"
-nb_execution_cache_path = str(
-    HERE.parent
-    / "build"
-    / "docs"
-    / f"notebooks-{hashlib.sha256(b''.join(p.read_bytes() for p in sorted(SOURCE.rglob('*.py')))).hexdigest()[:12]}"
-)
+_state = hashlib.sha256(b"".join(file.read_bytes() for file in sorted(SOURCE.rglob("*.py"))))
+nb_execution_cache_path = str(HERE.parent / "build/docs/notebooks" / _state.hexdigest()[:12])
 nb_execution_timeout = 120
 nb_execution_raise_on_error = True
 nb_merge_streams = True
+nb_output_stderr = "remove"  # progress bars, and what libraries say of a kernel without widgets
 
 autodoc_default_options = {"members": True, "member-order": "bysource"}
 autodoc_typehints = "signature"

@@ -7,12 +7,15 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
+from matplotlib.patches import FancyBboxPatch
 
 import anyseq as aq
+from anyseq.base import layers_text
 from anyseq.graph import reach, refine
 from anyseq.pictures.style import COLOURS, INK, PALE, figure
 
 MASK = ListedColormap([PALE, COLOURS[0]])
+NEVER = "#f6d9c8"
 MANY = (*COLOURS, "#5b8c2a", "#7a6a58", "#2aa6b8", "#e08aa8", "#6b7280", "#a3b82e")
 
 
@@ -33,10 +36,10 @@ def mask_and_reach(design: aq.Design) -> Figure:
     met = reach(design).layers_per_pair()[:, :tokens].astype(float)
     met[met < 0] = np.nan
     most = int(np.nanmax(met))
-    right.set_facecolor(PALE)
-    right.imshow(met, cmap="viridis_r", vmin=0, vmax=max(most, 2), interpolation="none")
-    never = ", never where pale" if np.isnan(met).any() else ""
-    right.set_title(f"reaches, in up to {most} layers{never}", fontsize=9)
+    right.set_facecolor(NEVER)
+    right.imshow(met, cmap="Blues", vmin=0, vmax=most, interpolation="none")
+    never = "; orange: never" if np.isnan(met).any() else ""
+    right.set_title(f"reaches, in at most {layers_text(most)}{never}", fontsize=9)
     for panel in (left, right):
         _square(panel, "token i", "token j")
     return made
@@ -48,7 +51,7 @@ def reach_steps(design: aq.Design, depths: Sequence[int]) -> Figure:
     made, panels = figure(len(depths), width=2.2, height=2.5)
     for panel, depth in zip(panels, depths, strict=True):
         panel.imshow((met >= 0) & (met <= depth), cmap=MASK, vmin=0, vmax=1)
-        panel.set_title(f"{depth} layer{'s' * (depth > 1)}", fontsize=9)
+        panel.set_title(layers_text(depth), fontsize=9)
         _square(panel, "token i" if panel is panels[0] else "", "reached by token j")
     return made
 
@@ -70,9 +73,7 @@ def _colours(panel: Axes, rows: Sequence[np.ndarray], names: Sequence[str]) -> N
     panel.tick_params(length=0)
 
 
-def _cell(x: float, y: float, colour: str):  # type: ignore[no-untyped-def]
-    from matplotlib.patches import FancyBboxPatch
-
+def _cell(x: float, y: float, colour: str) -> FancyBboxPatch:
     return FancyBboxPatch(
         (x - 0.4, y - 0.4), 0.8, 0.8, boxstyle="round,pad=0,rounding_size=0.12", color=colour
     )
@@ -123,7 +124,8 @@ def encoder_decoder(inputs: int, outputs: int) -> Figure:
     own = np.tri(outputs)
     panel.imshow(np.hstack([np.ones((outputs, inputs)), own]), cmap=MASK, vmin=0, vmax=1)
     panel.axvline(inputs - 0.5, color=INK, linewidth=2)
-    panel.set_xticks(range(inputs + outputs), [f"x{j}" for j in range(inputs)] + [f"y{j}" for j in range(outputs)])
+    names = [f"x{j}" for j in range(inputs)] + [f"y{j}" for j in range(outputs)]
+    panel.set_xticks(range(inputs + outputs), names)
     panel.set_yticks(range(outputs), [f"y{i}" for i in range(outputs)])
     panel.set_xlabel("attends to")
     panel.set_ylabel("decoder")

@@ -20,13 +20,14 @@ from sphinx.util.docutils import SphinxDirective
 
 import anyseq as aq
 import drawing
+import home
 
 FOLDER = Path(__file__).parents[2] / "build" / "docs" / "pictures"
 
 
 def drawn(code: str) -> Path:
     """The file of the picture that the expression makes."""
-    picture = eval(code, {"aq": aq, "torch": torch, "drawing": drawing})
+    picture = eval(code, {"aq": aq, "torch": torch, "drawing": drawing, "home": home})
     if not isinstance(picture, Figure):
         raise ExtensionError(f"picture: {code!r} makes a {type(picture).__name__}, not a Figure")
     FOLDER.mkdir(parents=True, exist_ok=True)

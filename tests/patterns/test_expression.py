@@ -41,7 +41,7 @@ def test_expressions(text: str, pattern: aq.Pattern) -> None:
         ("window(", "cannot be read"),
         ("windw(3)", "windw is unknown; there are"),
         ("window()", "radius"),
-        ("window(0.5)", "is neither a pattern"),
+        ("window(0.5)", "radius '0.5' is not a whole number"),
         ("window(-1)", "radius=-1: expected"),
         ("window(3) + full", "is not a pattern"),
         ("__import__('os')", "__import__ is unknown"),
@@ -63,8 +63,12 @@ def test_bad_expressions(text: str, message: str) -> None:
         ("window(1, 2, 3)", "expected window(radius) or window(before, after)"),
         ("longformer(1, x=1)", "'x'; expected longformer(radius, globals=(0,))"),
         ("causal(3)", "too many positional arguments; expected causal"),
-        ("window(1.5)", "1.5 is neither a pattern nor a whole number"),
-        ("window(1) + full", "window(1) + full is not a pattern; expected a name"),
+        ("window(two)", "radius 'two' is not a whole number; expected window(radius)"),
+        ("window(3, x)", "after 'x' is not a whole number; expected window(radius)"),
+        ("strided(x)", "stride 'x' is not a whole number; expected strided(stride), such as"),
+        ("global(0, x)", "argument 'x' is not a whole number; expected global(token, ...)"),
+        ("longformer(4, globals=(0, x))", "globals 'x' is not a whole number"),
+        ("window(1) + full", "window(1) + full is no pattern; expected a name"),
     ],
 )
 def test_errors_name_what_a_pattern_needs(text: str, words: str) -> None:
