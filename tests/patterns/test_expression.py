@@ -68,7 +68,7 @@ def test_bad_expressions(text: str, message: str) -> None:
         ("strided(x)", "stride 'x' is not a whole number; expected strided(stride), such as"),
         ("global(0, x)", "argument 'x' is not a whole number; expected global(token, ...)"),
         ("longformer(4, globals=(0, x))", "globals 'x' is not a whole number"),
-        ("window(1) + full", "window(1) + full is no pattern; expected a name"),
+        ("window(1) + full", "window(1) + full is not a pattern; expected a name"),
     ],
 )
 def test_errors_name_what_a_pattern_needs(text: str, words: str) -> None:

@@ -123,8 +123,8 @@ class Judgement(NamedTuple):
     reason: str
 
 
-TINY = Judgement("not comparable", "tiny only shows that everything runs")
-"""What a table of that scale says, unless the claim is about every size."""
+TINY = Judgement("not comparable", "scale tiny only shows that everything runs")
+"""The judgement of a table at that scale, unless the claim is about every size."""
 
 C = TypeVar("C", bound=Cell)
 

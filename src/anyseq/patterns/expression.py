@@ -141,7 +141,9 @@ def _pattern(node: ast.expr) -> Pattern:
                 values,
                 {str(one.arg): _value(cls, str(one.arg), one.value) for one in keywords},
             )
-    raise InvalidArgument(f"{ast.unparse(node)} is no pattern; expected a name such as window(64)")
+    raise InvalidArgument(
+        f"{ast.unparse(node)} is not a pattern; expected a name such as window(64)"
+    )
 
 
 def _made(cls: type[Pattern], values: list[Any], named: dict[str, Any]) -> Pattern:
@@ -188,8 +190,8 @@ def _value(cls: type[Pattern], at: int | str, node: ast.expr) -> Any:
 
 
 def _argument(cls: type[Pattern], at: int) -> str:
-    """What the argument at that place is called; those of a list, and the only one, have no other
-    name than that."""
+    """The name of the argument at that place; list elements, and a sole argument, are
+    just "argument"."""
     if cls is Window:
         return "radius" if at == 0 else "after"
     names = list(signature(cls).parameters)

@@ -78,10 +78,10 @@ def _subject(card: Card) -> str:
 
 
 def _notes(cards: Sequence[Card]) -> list[str]:
-    """What words and numbers mean."""
+    """The explanations of words and numbers."""
     notes = [_DILUTED + _followed(cards), _OPERATIONS]
     later = [card.name for card in cards if card.target == "all" and _sees_nothing_later(card)]
-    hint = "no layer sees later tokens; the target causal asks about causal functions"
+    hint = "no layer attends to later tokens; for causal functions use target='causal'"
     return [*notes, f"{', '.join(later)}: {hint}."] if later else notes
 
 

@@ -59,13 +59,13 @@ def _found(verdict: Verdict) -> Iterator[_Row]:
 
 
 def _shown(verdict: Verdict) -> Iterator[_Row]:
-    """What shows the answer, and what else is known."""
+    """The proof of the answer, and what else is known."""
     if verdict.witness is not None:
         yield "witness", str(verdict.witness)
     if verdict.certificate is not None:
         yield "proof", str(verdict.certificate)
     if verdict.witness is not None and verdict.witness.name == "W5":
-        hint = "no layer sees later tokens; the target causal asks about causal functions"
+        hint = "no layer attends to later tokens; for causal functions use target='causal'"
         yield "note", hint
     design = verdict.design
     plain = design is not None and design.layers is None and design.position == Absolute()
