@@ -1,6 +1,6 @@
 """Method "gather", read from its weights: the network *is* the Kuhn interpolant of the table.
 
-Nothing is assumed of the layout of the layers that interpolate. The argument goes on from where
+Nothing is assumed about the layout of the layers that interpolate. The argument goes on from where
 tokens hold their slots (`anyseq.construct.verify_front`):
 
 1. Take a Kuhn simplex, and the network at its D+1 corners. If no unit has a positive pre-activation

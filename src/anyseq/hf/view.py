@@ -57,7 +57,7 @@ def views(
 ) -> list[View]:
     """One for all batch rows, or one for each group of them; queries in none are padding.
 
-    `pattern` acts on positions, which an `AttentionMask` knows and a 4D mask of the caller does
+    `pattern` acts on positions, which an `AttentionMask` has and a 4D mask of the caller does
     not, unless there are as many queries as keys.
     """
     if isinstance(mask, AttentionMask):

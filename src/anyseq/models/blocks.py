@@ -36,8 +36,8 @@ def norm_place(step: Step, mixing: Sequence[Step]) -> str | None:
 
 
 def _place_among(step: Step, norms: Sequence[Call]) -> str | None:
-    """The same for a model that calls the parts of its blocks itself: whether what a norm got, and
-    handed to the step, reaches the next norm past the step, too. A norm loses the length of a
+    """The same for a model that calls the parts of its blocks itself: whether the input of a norm
+    that feeds the step also reaches the next norm past the step. A norm loses the length of a
     vector; a residual keeps it."""
     before = next((norm for norm in norms if norm.handed_on is step.call.x), None)
     later = norms[norms.index(before) + 1 :] if before is not None else []

@@ -62,7 +62,7 @@ def from_deepspeed(
     unknown = config.keys() - defaults.keys()
     if unknown:
         raise InvalidArgument(
-            f"config has {', '.join(sorted(map(repr, unknown)))}; mode {mode!r} knows "
+            f"config has {', '.join(sorted(map(repr, unknown)))}; mode {mode!r} accepts "
             f"{', '.join(defaults)}"
         )
     values = defaults | dict(config)

@@ -169,7 +169,7 @@ class Question:
 
     @property
     def knows_positions(self) -> bool:
-        """Whether every token is told its own position at the start."""
+        """Whether every token is given its own position at the start."""
         return Place.INPUT in self.design.input_position.acts_in
 
     def is_soft(self, layer: Layer) -> bool:

@@ -38,7 +38,7 @@ class Subject:
 
     design: how it was read, if it could be. unsure: why a True for the design would not be one for
         the subject, whatever its width, or why there is no design. findings: what was read.
-    assumes: what of that was seen and is declared nowhere. own: whether it is a user's
+    assumes: which of these were seen, not declared. own: whether it is a user's
         module, not one of transformers' or anyseq's.
     fixed: whether it has weights. width: then how many features a token has, if known.
     open_bos: whether it is unknown if a BOS token comes

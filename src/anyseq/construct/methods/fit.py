@@ -168,7 +168,7 @@ class FitRecipe:
         if trained.error > ask.tol:
             raise CannotApproximate(
                 f"{NAME}: after {trained.steps:,} steps the best error on held-out inputs is "
-                f"{trained.error:.4g}, and tol={ask.tol:g} was asked"
+                f"{trained.error:.4g}, above tol={ask.tol:g}"
             )
         bound = power_of_two_at_least(2 * trained.largest) if trained.largest else 1.0
         fused = FittedNet(ask.design.tokens, bound, **trained.weights)
