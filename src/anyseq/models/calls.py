@@ -21,8 +21,8 @@ class Call:
     """One call of a module.
 
     x, out: (batch, tokens, features) the input and the output, as part of one graph of autograd;
-    None
-        if they were not such tensors. handed_on: what the caller got, equal to out.
+        None if they were not such tensors.
+    handed_on: what the caller got, equal to out.
     scores: what was put through softmax, masked, one for each such operation of its own.
     scored_before: its parts that were called before the first of them.
     """

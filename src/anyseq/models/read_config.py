@@ -36,7 +36,7 @@ def read_config(given: Any, tokens: int | None = None, kind: str | None = None) 
     """A transformers config, a dictionary, or the path of a config.json or of its folder.
 
     kind: the class of the model, such as "BertForSequenceClassification"; the one that the config
-    names unless given.
+        names unless given.
     """
     config = as_config(given)
     text = text_part(config)

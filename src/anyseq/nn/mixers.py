@@ -42,7 +42,8 @@ class BilinearProjection(nn.Module):
 
     n tokens use the first n rows and columns.
 
-    pattern: which tokens each token gets content from; all unless given. causal: none after itself.
+    pattern: which tokens each token gets content from; all unless given.
+    causal: none after itself.
     """
 
     def __init__(
@@ -130,7 +131,8 @@ class AverageMixer(nn.Module):
     Sums are running ones where the pattern allows all tokens or all before; otherwise the (tokens,
     tokens) mask is made.
 
-    pattern: which tokens each token gets content from; all unless given. causal: none after itself.
+    pattern: which tokens each token gets content from; all unless given.
+    causal: none after itself.
     """
 
     def __init__(

@@ -163,7 +163,7 @@ class ShiftedWindows(GridPattern):
     axis is not a multiple of `size`, the windows at its ends are shorter.
 
     size, shift: a number, or one for each axis; shift < size. Swin's layers alternate between
-    shift=0 and shift=size // 2.
+        shift=0 and shift=size // 2.
     """
 
     size: int | tuple[int, ...]

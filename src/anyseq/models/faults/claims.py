@@ -28,7 +28,8 @@ from anyseq.positions import (
 class Claim:
     """What is declared about one layer.
 
-    module: the end of its name; "" if not given. pattern: None if it is not known.
+    module: the end of its name; "" if not given.
+    pattern: None if it is not known.
     told: how its attention depends on positions, as in `Told.kind`; None if it is not known.
     attends: whether it is attention; None if that is not known.
     why: what declares it, in a few words.
@@ -51,10 +52,10 @@ class Claim:
 class Claims:
     """What is declared about a stack of layers.
 
-    source: where, in words. layers: each layer; if `repeated`, they repeat in order over all
-    layers.
-    causal: whether no output depends on a later token; None if this is not
-    declared. shifts: whether positions at the input count padding too, unless positions are given.
+    source: where, in words.
+    layers: each layer; if `repeated`, they repeat in order over all layers.
+    causal: whether no output depends on a later token; None if this is not declared.
+    shifts: whether positions at the input count padding too, unless positions are given.
     documents: whether position_ids that restart keep documents apart, as far as it is known.
     """
 
