@@ -168,8 +168,8 @@ class SparseContextual(ContextualMapping):
         return max(1, min(self._within, around, self._across(self.max_shift)))
 
     def final_ids(self, sequences: torch.Tensor) -> torch.Tensor:
-        """A window without tokens does nothing, so each step goes straight to the next window
-        that holds a token, in each sequence."""
+        """A window without tokens does nothing, so each step goes straight to the next window that
+        holds a token, in each sequence."""
         ids = sequences + torch.tensor(self.bases)
         for place in range(1, self.tokens):
             ids = self._swept(ids, place)

@@ -86,8 +86,7 @@ def _facts(attachment: Attachment) -> dict[str, Any]:
 def described(
     config: PreTrainedConfig, folder: Any, variant: str | None, **where: Any
 ) -> dict[str, Any]:
-    """What `use` had put on the model saved there with this config, as arguments of
-    `use`."""
+    """What `use` had put on the model saved there with this config, as arguments of `use`."""
     facts = getattr(config, "anyseq", None)
     if not isinstance(facts, dict) or config._attn_implementation != NAME:
         raise FileProblem(

@@ -66,8 +66,8 @@ def _matrices(calls: Sequence[Call]) -> int:
 
 
 def is_whole_block(call: Call) -> bool:
-    """Whether a call whose own code attends is a block with its feed-forward half: the last
-    matrix of attention is followed by two more."""
+    """Whether a call whose own code attends is a block with its feed-forward half: the last matrix
+    of attention is followed by two more."""
     after = [one for part in call.parts[call.scored_before :] for one in part.walk()]
     return bool(call.scores) and _matrices(after) > 2
 

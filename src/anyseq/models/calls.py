@@ -65,8 +65,8 @@ class Call:
 
 
 def record(model: torch.nn.Module, run: Callable[[], Any], scores: bool = True) -> Call:
-    """The calls of a run, with their scores if requested, which takes time. `run` calls
-    the model."""
+    """The calls of a run, with their scores if requested, which takes time. `run` calls the
+    model."""
     root = Call("", model, (), {})
     with watched(model, root, scores):
         run()

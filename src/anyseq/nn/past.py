@@ -1,5 +1,5 @@
-"""What patterns need of earlier tokens: whether rows keep them, where they count from, for how
-long a key is needed."""
+"""What patterns need of earlier tokens: whether rows keep them, where they count from, for how long
+a key is needed."""
 
 from __future__ import annotations
 

@@ -52,8 +52,8 @@ def from_deepspeed(
 ) -> Pattern:
     """The pattern of a `sparse_attention` section of a DeepSpeed configuration.
 
-    Missing entries have DeepSpeed's defaults. heads: how many the model has; needed
-    if random blocks differ by head. seed: for random blocks.
+    Missing entries have DeepSpeed's defaults. heads: how many the model has; needed if random
+    blocks differ by head. seed: for random blocks.
     """
     if not isinstance(config, Mapping):
         raise InvalidArgument(f"config={config!r}: expected a dictionary")

@@ -230,8 +230,8 @@ def _check_length(tokens: int) -> None:
 
 
 def _spoken(what: str) -> Pattern | str:
-    """The pattern that a string names, or the path of a config; the
-    error names both possibilities."""
+    """The pattern that a string names, or the path of a config; the error names both
+    possibilities."""
     try:
         return parse_pattern(what)
     except InvalidArgument as problem:

@@ -147,8 +147,8 @@ class Verdict:
         return self._once("fixed width", self._fixed_width)
 
     def _once(self, name: str, find: Callable[[], T]) -> T:
-        """What `find` finds in the time allowed; cached, unless an enclosing budget left it
-        less time, so that a later call may find more."""
+        """What `find` finds in the time allowed; cached, unless an enclosing budget left it less
+        time, so that a later call may find more."""
         if name not in self._kept:
             hurried = remaining() < self.seconds
             with within(self.seconds):

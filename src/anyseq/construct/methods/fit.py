@@ -6,9 +6,9 @@
                      of f (see relu_net.py for the net and train.py for the training)
     selector         every token keeps its own output, clipped to the sampled range of f
 
-For domains of many dimensions, where grids are hopeless. Its error is measured on random inputs
-not used in training, so it covers averages only: the mean absolute error (norm="mean") or an
-L^p norm. Samples say nothing about the worst input, so the sup norm is an error.
+For domains of many dimensions, where grids are hopeless. Its error is measured on random inputs not
+used in training, so it covers averages only: the mean absolute error (norm="mean") or an L^p norm.
+Samples say nothing about the worst input, so the sup norm is an error.
 """
 
 from __future__ import annotations

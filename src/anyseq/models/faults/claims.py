@@ -190,8 +190,8 @@ def only(claims: Claims, layers: tuple[int, ...] | None) -> Claims:
 def aligned(
     claims: Claims, names: list[str], attends: list[bool]
 ) -> tuple[list[int | None], list[int]]:
-    """The claim about each layer that was seen, or None; and the claims about
-    no layer. names: of the modules that move content, in order; attends: which by attention."""
+    """The claim about each layer that was seen, or None; and the claims about no layer. names: of
+    the modules that move content, in order; attends: which by attention."""
     count = len(claims.layers)
     if claims.repeated:
         return _in_turn(claims, attends), []
@@ -241,8 +241,8 @@ def core(name: str) -> list[str]:
 
 
 def differing(seen: Told, claimed: str | None) -> bool:
-    """Whether attention depends on positions other than as claimed; False where
-    either is unknown."""
+    """Whether attention depends on positions other than as claimed; False where either is
+    unknown."""
     sure = {"none", "linear", "offset", "content"}
     return claimed in sure and seen.kind in sure and seen.kind != claimed
 
