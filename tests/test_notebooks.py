@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from matplotlib.figure import Figure
 
+from anyseq.pictures.animation import Animation
 from notebooks import DOCS, cells, pages, png, run
 from pictures_of_pages import blank
 
@@ -24,6 +25,7 @@ SAID = {
         "add URPE gains: 0 more connections",
         "Yes at some width and depth, for every function.",
         "No: token 0 reaches token 8,185 after 9 layers, it has 8.",
+        "Yes at some width, for every causal function.",
     ),
     "tutorials/audit": (
         "mix: through MixNeighbours, token 20 depends on the later",
@@ -35,15 +37,15 @@ SAID = {
     "concepts/contextual-mapping": (
         "(1, 1) [3465, 3483]",
         "smallest gap: 9",
-        "0 -> 12",
-        "3 -> 39",
+        "id, token by token: 6, 19.5",
+        "id, token by token: 2,502; 2,515.5",
     ),
     "concepts/equal-tokens": (
         "[5., 5., 5.]",
         "[2.8571, 3.5714, 5.0000]",
         "[0.3750, 0.1250, 0.5000]",
-        "Rotary        False",
-        "URPE          True",
+        "Rotary       False",
+        "URPE         True",
     ),
     "concepts/reach": ("(5, 13, 19, 23, 25) of 25", "blocks     None", "both       2"),
     "concepts/refinement": (
@@ -52,7 +54,13 @@ SAID = {
         "URPE\n  round 1: A B B B C\n  round 2: A B C D E",
     ),
     "concepts/norms": ("sup norm 1.000, L^2 norm 0.0100", "hits among 1,000 samples: 0"),
-    "concepts/certificates": ("proven 0.0547", "weights  FAILS", "SAMPLED"),
+    "concepts/certificates": (
+        "4 layers until",
+        "8 more layers until",
+        "proven 0.0547",
+        "weights  FAILS",
+        "SAMPLED",
+    ),
     "lectures/1": ("6 layers (1 with attention)", "window(1)                 2"),
     "lectures/2": ("error at least 3.5", "RoPE    3.500  3.500", "RoPE, head 0  1.000  1.000"),
     "lectures/3": (
@@ -69,10 +77,14 @@ def test_a_page(
     monkeypatch.chdir(tmp_path)
     shown = run(PAGES[page])
     out = capsys.readouterr().out
+    assert max(map(len, out.splitlines())) <= 80
     for words in SAID.get(page, ()):
         assert words in out
     pictures = [value for value in shown if isinstance(value, Figure)]
     assert not any(blank(png(picture)) for picture in pictures)
+    for animation in (value for value in shown if isinstance(value, Animation)):
+        assert not blank(png(animation.figure))
+        assert len(animation.seconds) > 2
     assert not any(tmp_path.iterdir())  # a build runs pages where they are
 
 

@@ -59,7 +59,7 @@ if TYPE_CHECKING:
         Strided,
         Window,
     )
-    from anyseq.pictures import show
+    from anyseq.pictures import animate, show
     from anyseq.positions import (
         URPE,
         Absolute,
@@ -153,6 +153,7 @@ __all__ = [
     "Verdict",
     "Window",
     "Witness",
+    "animate",
     "approximate",
     "attention",
     "attention_plan",
@@ -191,7 +192,7 @@ _PLACES = {
         "anyseq.patterns": "BigBird Blocks Causal Dilated Documents Fixed FromMask Full Global "
         "LogSparse Longformer Neighbourhood Pattern PerHead Random ShiftedWindows Star Strided "
         "Window",
-        "anyseq.pictures": "show",
+        "anyseq.pictures": "animate show",
         "anyseq.positions": "ALiBi Absolute GridBias GridToeplitz NoPosition Position "
         "RelativeBias Rotary Shaw Sinusoidal T5Bias Toeplitz URPE",
         "anyseq.probability": "Entmax15 Hardmax ProbMap Softmax Sparsemax TopK",

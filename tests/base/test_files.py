@@ -103,8 +103,10 @@ def test_a_number_that_is_none(folder: Path) -> None:
 
 
 def test_not_a_saved_folder(tmp_path: Path) -> None:
-    with pytest.raises(FileProblem, match=r"holds no about.json; expected a saved anyseq.test"):
+    with pytest.raises(FileProblem, match=r"folder not found: .*nowhere; expected a saved anyseq"):
         read_folder(tmp_path / "nowhere", format=FORMAT, version=2)
+    with pytest.raises(FileProblem, match=r"holds no about.json; expected a saved anyseq.test"):
+        read_folder(tmp_path, format=FORMAT, version=2)
 
 
 def test_nothing_is_overwritten(folder: Path) -> None:

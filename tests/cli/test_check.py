@@ -164,7 +164,7 @@ def test_picture(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
         ("show --tokens 4 --input 1", "--input: expected the folder of a network"),
         ("show --tokens 4 --export x.onnx", "--export: expected the folder of a network"),
         ("show tests --layer full --tokens 4", "--layer, --tokens would describe a design"),
-        ("check tests", "is not there; expected a config.json or its folder"),
+        ("check tests", "file not found: tests/config.json; expected a config.json or its folder"),
         ("check --tokens 0", "tokens=0"),
         ("check nothing", "expected a config.json or package:name"),
         ("check no:thing --tokens 3", "cannot be imported"),

@@ -71,14 +71,17 @@ def test_approximate_and_show(capsys: pytest.CaptureFixture[str], tmp_path: Path
     assert code == 0
     assert shown.splitlines()[:5] == out.splitlines()[:5]
     assert picture.stat().st_size > 10_000
-    code, told, _ = run(
-        capsys, "show", str(folder), "--input", "0.1,0.7", "--picture", str(picture)
-    )
-    assert code == 0
+    given = ("--input", "0.1,0.7", "--picture", str(picture))
+    code, told, err = run(capsys, "explain", str(folder), *given)
+    assert (code, err) == (0, "")
     assert "x lies in the cube" in told
     assert max(map(len, told.splitlines()[:-1])) <= 80
+    code, old, err = run(capsys, "show", str(folder), *given)
+    assert (code, old) == (0, told)
+    assert "deprecated" in err
+    assert "anyseq explain" in err
     for wrong in ("0.1", "0.1,0.2,0.3", "a,b", ""):
-        code, _, err = run(capsys, "show", str(folder), "--input", wrong)
+        code, _, err = run(capsys, "explain", str(folder), "--input", wrong)
         assert code == 2
         assert f"--input {wrong}: expected 2 numbers" in err
     code, _, err = run(capsys, "approximate", *asked)
@@ -97,7 +100,7 @@ def test_a_local_feature_gets_small_cells(
     code, out, _ = run(capsys, "approximate", *asked, "--out", str(folder))
     assert code == 0
     assert "234 values of f" in out
-    code, told, _ = run(capsys, "show", str(folder), "--input", "0.1,0.7")
+    code, told, _ = run(capsys, "explain", str(folder), "--input", "0.1,0.7")
     assert code == 0
     assert "x lies in the box" in told
     code, out, _ = run(capsys, "plan", *asked, "--lipschitz", "18", "--curvature", "400")
@@ -190,7 +193,7 @@ def test_a_function_of_your_own(
     own = ("--tokens", "2", "--tol", "0.2")
     code, out, _ = run(capsys, "approximate", "--function", "mine:half", *own)
     assert code == 0
-    assert "conditional" in out
+    assert "unproved: constant estimated" in out
     code, out, _ = run(capsys, "approximate", "--function", "mine:half", "--lipschitz", "0.5", *own)
     assert code == 0
     assert "certified" in out
@@ -236,7 +239,7 @@ def test_stopping_says_so(
     def stop(*arguments: object, **options: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("anyseq.cli.plan.make_plan", stop)
+    monkeypatch.setattr("anyseq.construct.plan", stop)
     code, _, err = run(capsys, "plan", "--tokens", "2", "--tol", "1", "--lipschitz", "1")
     assert (code, err) == (130, "anyseq: stopped\n")
 
@@ -261,7 +264,7 @@ def test_stopping_says_so(
         ("approximate --function sort --tokens two --tol 0.1", "two"),
         ("approximate --tokens 2", "--function"),
         ("plan --tokens 2 --tol 0.1", "give --lipschitz"),
-        ("show nowhere", "holds no about.json"),
+        ("show nowhere", "folder not found: nowhere"),
         ("bench nothing", "nothing"),
         ("bench fit --quick", "--quick is of no use to bench fit: it is for bench methods"),
         ("bench methods --out x", "to bench methods: it is for bench attention and bench check"),

@@ -94,13 +94,25 @@ def test_the_bound_of_gather_is_attained() -> None:
     assert result.error.lower == pytest.approx(0.125, rel=1e-2)
 
 
+def test_built_in_functions_bring_their_constants() -> None:
+    design, example = aq.Design(3), aq.functions["reverse"]
+    result = aq.approximate(example, design, features=1, tol=0.1)
+    assert result.status == "certified-float64"
+    assert result.size.layers == 6
+    told = aq.plan(design, 1, 0.1, lipschitz=1.0, curvature=0.0)
+    assert aq.plan(design, 1, 0.1, f=example).rows() == told.rows()
+    with pytest.raises(InvalidArgument, match="expected one of them, or both, or f"):
+        aq.plan(design, 1, 0.1, f=example.f)
+
+
 def test_without_a_constant_nothing_is_proved() -> None:
     result = aq.approximate(FUNCTIONS["cosine"].f, aq.Design(2), features=1, tol=0.2)
     assert result.status == "conditional"
     assert result.error.upper is None
     assert result.error.lower <= 0.2
     assert "an estimate from samples" in result.error.assumes[0]
-    assert "not proved" in repr(result)
+    assert "no proven bound" in repr(result)
+    assert "unproved: constant estimated" in repr(result)
 
 
 def test_functions_of_ours_bring_their_constants() -> None:

@@ -65,7 +65,7 @@ def test_layers_and_look_up_tell_the_same_story(name: str) -> None:
         assert sum(one.stage.layers for one in made.steps) == result.size.layers
         text = str(made)
         assert max(map(len, text.splitlines())) <= 80
-        assert "says the same at every stage" in " ".join(text.split())
+        assert "agrees at every stage" in " ".join(text.split())
 
 
 def test_the_nodes_of_gather_are_what_its_layers_added() -> None:
@@ -95,9 +95,74 @@ def test_yun_shifts_one_token_after_the_other() -> None:
         assert float(hit.before[high, 0]) == float(hit.before.max())
         assert float(hit.before[low, 0]) == float(hit.before.min())
     ids = made.steps[step(made, "global shift")].after
-    assert torch.equal(ids, ids.round())
+    assert torch.equal(2 * ids, (2 * ids).round()), "multiples of the step"
     values = made.steps[step(made, "value map")]
     assert len(values.hits) == 3
+
+
+@pytest.mark.parametrize(
+    ("function", "design", "tol"),
+    [
+        ("waves", aq.Design(2), 0.4),  # ids are rescaled
+        ("waves", aq.Design(2, patterns=aq.Window(1)), 0.9),
+        ("plus-mean", aq.Design(2, position=aq.NoPosition()), 0.9),
+    ],
+)
+def test_ids_keep_their_unit_from_stage_to_stage(
+    function: str, design: aq.Design, tol: float
+) -> None:
+    result = aq.approximate(
+        aq.functions[function], design, features=1, tol=tol, norm="lp", method="yun"
+    )
+    made = result.explain([0.1, 0.7])
+    kinds = [one.stage.reading.label for one in made.steps]
+    places = [place for place, kind in enumerate(kinds) if kind == "id"]
+    assert len(places) >= 3
+    entries, first = made.steps[places[0] - 1], made.steps[places[0]]
+    torch.testing.assert_close(first.before, entries.after, rtol=0, atol=0)
+    for place in places[1:]:
+        torch.testing.assert_close(made.steps[place].before, made.steps[place - 1].after)
+    (values,) = (one for one in made.steps if one.stage.name == "value map")
+    assert values.ids is not None
+    torch.testing.assert_close(values.ids, made.steps[places[-1]].after[:, 0])
+    assert (made.apart or 0.0) <= 1e-9
+
+
+def test_different_ids_are_written_differently() -> None:
+    design = aq.Design(2)
+    result = aq.approximate(
+        aq.functions["waves"], design, features=1, tol=0.4, norm="lp", method="yun"
+    )
+    text = str(result.explain([0.1, 0.7]))
+    assert "id, token by token: 105,754,676.0625; 105,756,237.6875 (all different)" in text
+    assert "token 0, id 105,754,676.0625: 0.55557" in text
+    assert "token 2" not in text, "tokens count from 0"
+
+
+def test_a_plain_list_will_do() -> None:
+    result = build("gather")
+    x = torch.tensor([[0.1], [0.7], [0.3]], dtype=torch.float64)
+    nested, flat = result.explain(x.tolist()), result.explain([0.1, 0.7, 0.3])
+    assert str(nested) == str(flat) == str(result.explain(x))
+    two = build("gather, 2 features")
+    assert str(two.explain([[0.1, 0.2], [0.3, 0.4]])) == str(two.explain([0.1, 0.2, 0.3, 0.4]))
+    for wrong, message in (
+        ([0.1], r"x: \(1,\); expected a tensor"),
+        ([[0.1], [0.2, 0.3], [0.4]], "expected a list of 3 tokens of 1 numbers"),
+        (["a", "b", "c"], "expected a list of 3 tokens"),
+        ([0.1, float("nan"), 0.3], "holds NaN"),
+    ):
+        with pytest.raises(InvalidArgument, match=message):
+            result.explain(wrong)
+
+
+def test_a_printed_network_says_what_it_is() -> None:
+    text = repr(build("yun, theorem 3").model)
+    assert text.startswith("Stack: 3 tokens x 1 -> 1 features\n  40 layers (7 with attention), ")
+    assert "515 parameters, torch.float64" in text
+    assert "stages: quantise 1-6, selective shifts 7-12, global shift 13, rescale 14" in text
+    assert max(map(len, text.splitlines())) <= 80
+    assert len(text.splitlines()) <= 6
 
 
 def test_weights_are_what_attention_multiplies_with() -> None:

@@ -30,7 +30,7 @@ def test_the_mean_that_is_seen_lies_below_the_mean_that_is_proved() -> None:
     assert 0 < result.error.lower <= measured <= result.error.upper <= 0.1
     assert result.error.lower > measured / 2
     assert result.error.p == 1.0
-    assert "mean absolute error, asked 0.1" in " ".join(repr(result).split())
+    assert "mean absolute error, tolerance 0.1" in " ".join(repr(result).split())
 
 
 def test_a_mean_has_no_exponent() -> None:

@@ -24,5 +24,7 @@ def test_names(text: str, position: aq.Position) -> None:
 
 @pytest.mark.parametrize("text", ["", "ropes", "urpe(urpe)", "urpe(", "grid", "grid()", "grid(8,)"])
 def test_bad_names(text: str) -> None:
-    with pytest.raises(InvalidArgument, match=r"expected (one of none|a Position other than URPE)"):
+    with pytest.raises(
+        InvalidArgument, match=r"expected (one of none|a Position other than URPE|such as grid)"
+    ):
         parse_position(text)

@@ -18,6 +18,7 @@ from anyseq.base.dyadic import (
     power_of_two_at_most,
 )
 from anyseq.base.files import check_new, json_sha256, read_folder, write_folder, write_text
+from anyseq.base.html import table_html, text_html
 from anyseq.base.memory import extra_bytes, has_high_water_mark
 from anyseq.base.progress import Progress, silent
 from anyseq.base.random import generator, seed_of, uniform
@@ -58,6 +59,8 @@ __all__ = [
     "share_out",
     "silent",
     "table",
+    "table_html",
+    "text_html",
     "uniform",
     "whole",
     "within",

@@ -6,11 +6,11 @@ import sys
 from contextlib import redirect_stdout
 from pathlib import Path
 
-from anyseq.base import check_new
 from anyseq.cli.design import DENSE, Options
 from anyseq.cli.question import find_function
 from anyseq.cli.terminal import progress_bar, say, say_json
-from anyseq.construct import approximate as construct
+
+# What is slow to import is imported where it is used, so that --help is not.
 
 
 def approximate(
@@ -46,7 +46,7 @@ def approximate(
     features
         Features of a token.
     out_features
-        Features of an output; whatever the function returns unless given.
+        Features of an output; as many as the function returns, unless given.
     lipschitz
         L with |f(x)-f(y)| <= L max|x-y|; built-in functions know theirs. Without it, and without
         --curvature, the error is not proved.
@@ -64,12 +64,15 @@ def approximate(
     seed
         For the search of the worst input, and for fit.
     checkpoint
-        A folder for the state of fit: after Ctrl-C the same command goes on.
+        A folder for the state of fit: after Ctrl-C the same command resumes bit-identically.
     out
         A new folder to save the network in.
     json
         Print JSON.
     """
+    from anyseq.base import check_new
+    from anyseq.construct import approximate as construct
+
     if out is not None:
         check_new(out)
     asked = design.at(tokens)

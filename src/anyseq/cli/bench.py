@@ -3,48 +3,15 @@
 from __future__ import annotations
 
 import json as json_format
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from anyseq.base import Progress, whole, write_text
-from anyseq.bench import (
-    bench_adaptive,
-    bench_attention,
-    bench_check,
-    bench_construct,
-    bench_everyday,
-    bench_fit,
-    bench_hf,
-    bench_methods,
-    bench_training,
-)
-from anyseq.cli.bench_everyday_text import everyday_text
-from anyseq.cli.bench_hf_text import hf_text
-from anyseq.cli.bench_methods_text import methods_text
-from anyseq.cli.bench_text import (
-    adaptive_text,
-    attention_text,
-    check_text,
-    construct_text,
-    fit_text,
-)
-from anyseq.cli.bench_training_text import training_text
 from anyseq.cli.terminal import progress_bar, say, say_json
 from anyseq.errors import FileProblem, InvalidArgument
 
-_Figures = dict[str, Any]
-_BENCHES: Mapping[str, tuple[Callable[[Progress], _Figures], Callable[[_Figures], str]]] = {
-    "construct": (bench_construct, construct_text),
-    "attention": (bench_attention, attention_text),
-    "check": (bench_check, check_text),
-    "methods": (bench_methods, methods_text),
-    "adaptive": (bench_adaptive, adaptive_text),
-    "fit": (bench_fit, fit_text),
-    "training": (bench_training, training_text),
-    "hf": (bench_hf, hf_text),
-    "everyday": (bench_everyday, everyday_text),
-}
+# What is slow to import is imported where it is used, so that --help is not.
+
 _DRAWN = ("attention", "check")
 _SHORTENED = ("methods", "hf", "everyday")
 _CROWDED = ("attention", "hf")
@@ -70,7 +37,7 @@ def bench(
     quick: bool = False,
     beside: int | None = None,
 ) -> None:
-    """Measure on this machine. Let nothing else run meanwhile.
+    """Measure on this machine. Use an idle machine.
 
     Parameters
     ----------
@@ -105,12 +72,16 @@ def bench(
         measured beside, after the quiet measurement. They are started and ended by the bench; 2
         unless given, 0 for none.
     """
+    from anyseq.base import whole
+    from anyseq.bench import bench_attention, bench_everyday, bench_hf, bench_methods
+    from anyseq.cli.benches import BENCHES
+
     _check_taken("--out", out is not None, what, _DRAWN)
     _check_taken("--quick", quick, what, _SHORTENED)
     _check_taken("--beside", beside is not None, what, _CROWDED)
     if into is not None:
         _replace_block(into, what, None)
-    measure, text_of = _BENCHES[what]
+    measure, text_of = BENCHES[what]
     with progress_bar() as progress:
         if what == "methods":
             figures = bench_methods(progress, quick)
@@ -141,6 +112,7 @@ def _check_taken(option: str, given: bool, what: str, takers: Sequence[str]) -> 
 
 
 def _write(what: str, figures: dict[str, Any], folder: Path) -> None:
+    from anyseq.base import write_text
     from anyseq.pictures.bench import bench_figure
     from anyseq.pictures.bench_check import bench_check_figure
     from anyseq.pictures.style import save
@@ -156,6 +128,8 @@ def _write(what: str, figures: dict[str, Any], folder: Path) -> None:
 
 def _replace_block(file: Path, what: str, text: str | None) -> None:
     """Put the text between the marks of the file; with None only see that the marks are there."""
+    from anyseq.base import write_text
+
     first, last = f"<!-- bench {what} -->\n", "<!-- end -->"
     try:
         before, mark, rest = file.read_text().partition(first)

@@ -6,14 +6,12 @@ import re
 import sys
 from os.path import exists
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from anyseq.cli.design import DENSE, Options
+from anyseq.cli.drawn import check_drawn, draw
 from anyseq.cli.terminal import say, say_json
-from anyseq.errors import FileProblem, InvalidArgument
-
-if TYPE_CHECKING:
-    from anyseq.verdicts import Verdict
+from anyseq.errors import InvalidArgument
 
 # What is slow to import is imported where it is used, so that --help is not.
 
@@ -61,7 +59,7 @@ def check(
     head
         A linear map follows at the end.
     domain
-        cube, points of which tokens are, or ids, of a vocabulary.
+        cube: a token is a point of it; ids: a token is an id of a vocabulary.
     readout
         all, last, or a position from 0 on: the outputs that count.
     norm
@@ -76,8 +74,8 @@ def check(
         universal: exit with 1 unless the answer is yes. reach: exit with 1 unless every token
         reaches every token, of causal functions every later one, within the depth.
     picture
-        A file to draw the layers that each pair needs into, .png, .svg or .pdf; for up to 2,048
-        tokens.
+        A file to draw the reason into, .png, .svg or .pdf: the layers that each pair of tokens
+        needs, or which equal tokens stay equal. For up to 2,048 tokens.
     json
         Print JSON.
     """
@@ -124,9 +122,9 @@ def check(
     else:
         say(str(verdict))
     if picture is not None:
-        _draw(verdict, picture)
+        lines = draw(verdict, picture)
         if not json:
-            say(f"drawn in {picture}")
+            say("\n".join(lines))
     holds = {None: True, "universal": verdict.universal is True, "reach": verdict.meets}
     if not holds[require]:
         if not json:
@@ -151,10 +149,7 @@ def _found(what: str) -> Any:
 
 def _check_picture(picture: Path, subject: Any, tokens: int | None) -> None:
     """What would stop the picture is said before the work."""
-    if picture.suffix not in (".png", ".svg", ".pdf"):
-        raise FileProblem(f"--picture {picture}: expected a name ending in .png, .svg or .pdf")
-    if not picture.parent.is_dir():
-        raise FileProblem(f"--picture {picture}: {picture.parent} is not a folder")
+    check_drawn(picture)
     _check_size(picture, tokens or _own_length(subject))
 
 
@@ -182,9 +177,3 @@ def _own_length(subject: Any) -> int | None:
     if isinstance(subject, torch.Tensor) or hasattr(subject, "mask_mod"):
         return max(subject.shape, default=None)
     return None
-
-
-def _draw(verdict: Verdict, picture: Path) -> None:
-    from anyseq.pictures import save, show
-
-    save(show(verdict), picture)

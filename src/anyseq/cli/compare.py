@@ -7,11 +7,12 @@ from os.path import exists
 from pathlib import Path
 from typing import Any
 
+from anyseq.cli.drawn import check_drawn, draw
 from anyseq.cli.question import imported
 from anyseq.cli.terminal import say, say_json
-from anyseq.errors import FileProblem, InvalidArgument
-from anyseq.verdicts import SECONDS, Comparison, NoLength
-from anyseq.verdicts import compare as side_by_side
+from anyseq.errors import InvalidArgument
+
+# What is slow to import is imported where it is used, so that --help is not.
 
 
 def compare(
@@ -19,8 +20,9 @@ def compare(
     tokens: int | None = None,
     norm: str = "sup",
     target: str | None = None,
-    seconds: float = SECONDS,
+    seconds: float = 30.0,
     picture: Path | None = None,
+    animate: Path | None = None,
     json: bool = False,
 ) -> None:
     """Designs and models side by side: what they can express, when all tokens have met, how weak
@@ -30,8 +32,8 @@ def compare(
     ----------
     what
         Each a Hugging Face config.json or its folder, your own Design, mask_mod, mask or module as
-        package:name, or a design in words: its layers, with "then" between those that are taken in
-        turn, and after commas what holds for all of it, such as "causal, rope" or
+        package:name, or a design in words: its layers, with "then" between those that
+        alternate, and after commas what holds for all of it, such as "causal, rope" or
         "3 x causal & window(64) then causal, rope, bos, depth 12". A layer with words of its own,
         as --layer takes them, stands in brackets: "(causal, rope, sinks) then (recurrence)".
     tokens
@@ -44,6 +46,9 @@ def compare(
         The time for each verdict, and as much again for the rest of its column.
     picture
         A file to draw the comparison into, .png, .svg or .pdf.
+    animate
+        A file for an animation, .gif or .html: which tokens each token reaches, and which equal
+        tokens differ, layer by layer.
     json
         Print JSON.
     """
@@ -52,8 +57,10 @@ def compare(
             'nothing to compare: give designs such as "causal, rope" "causal & window(64), rope", '
             "config.json files, or your own as package:name"
         )
-    if picture is not None:
-        _check_picture(picture)
+    check_drawn(picture, animate)
+    from anyseq.verdicts import NoLength
+    from anyseq.verdicts import compare as side_by_side
+
     try:
         found = side_by_side(
             *map(_found, what), tokens=tokens, norm=norm, target=target, seconds=seconds
@@ -64,10 +71,9 @@ def compare(
         say_json(found.to_dict())
     else:
         say(str(found))
-    if picture is not None:
-        _draw(found, picture)
-        if not json:
-            say(f"\ndrawn in {picture}")
+    lines = draw(found, picture, animate)
+    if lines and not json:
+        say("\n".join(["", *lines]))
 
 
 def _found(what: str) -> Any:
@@ -75,17 +81,3 @@ def _found(what: str) -> Any:
     if re.fullmatch(r"[^\W\d][\w.]*:[^\W\d]\w*", what) and not exists(what):
         return imported("compare", what)
     return what
-
-
-def _check_picture(picture: Path) -> None:
-    """What would stop the picture is said before the work."""
-    if picture.suffix not in (".png", ".svg", ".pdf"):
-        raise FileProblem(f"--picture {picture}: expected a name ending in .png, .svg or .pdf")
-    if not picture.parent.is_dir():
-        raise FileProblem(f"--picture {picture}: {picture.parent} is not a folder")
-
-
-def _draw(found: Comparison, picture: Path) -> None:
-    from anyseq.pictures import save, show
-
-    save(show(found), picture)

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-import torch
-
-from anyseq.base import generator, table, uniform
 from anyseq.cli.terminal import progress_bar, say
-from anyseq.construct import FUNCTIONS, Approximation, approximate, plan
-from anyseq.construct.contextual import Contextual
-from anyseq.design import Design
 from anyseq.errors import FileProblem
+
+if TYPE_CHECKING:
+    from anyseq.construct import Approximation
+
+# What is slow to import is imported where it is used, so that --help is not.
 
 _TOLERANCES = (0.8, 0.4, 0.2, 0.1)
 _TASKS = {"gather, sup norm": ("gather", "sup"), "yun, L^2 norm": ("yun", "lp")}
@@ -53,6 +52,10 @@ def _lecture(number: int, out: Path) -> None:
 
 
 def _two_networks(out: Path) -> None:
+    from anyseq.base import table
+    from anyseq.construct import FUNCTIONS, approximate, plan
+    from anyseq.design import Design
+
     design, example = Design(tokens=2), FUNCTIONS["waves"]
     lipschitz = example.lipschitz(2, 1)
     tol = _TOLERANCES[-1]
@@ -79,8 +82,8 @@ def _two_networks(out: Path) -> None:
                 )
                 series.setdefault(label, []).append(result)
                 rows.append((label, *_row(result), f"{time.perf_counter() - start:.2f}"))
-    say("Built, with the error on both sides: seen <= |f - T| <= proved.\n")
-    head = ("method", "asked", "proved", "seen", "layers", "parameters", "s")
+    say("Built. Error: measured lower bound <= |f - T| <= proven upper bound.\n")
+    head = ("method", "tol", "proven", "measured", "layers", "parameters", "s")
     say(table(head, rows))
     _run_the_blocks([results[-1] for results in series.values()])
     _draw(out, example, series)
@@ -98,6 +101,10 @@ def _row(result: Approximation) -> tuple[str, ...]:
 
 
 def _run_the_blocks(results: list[Approximation]) -> None:
+    import torch
+
+    from anyseq.base import generator, uniform
+
     x = uniform(64, 2, 1, rng=generator(0))
     say("\nresult.model runs every block, result(x) looks up. On 64 inputs they differ by")
     for result in results:
@@ -107,6 +114,7 @@ def _run_the_blocks(results: list[Approximation]) -> None:
 
 
 def _draw(out: Path, example: object, series: dict[str, list[Approximation]]) -> None:
+    from anyseq.construct.contextual import Contextual
     from anyseq.pictures import save, show
     from anyseq.pictures.tolerance import tolerance_figure
 

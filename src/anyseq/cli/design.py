@@ -12,22 +12,27 @@ from anyseq.errors import InvalidArgument
 if TYPE_CHECKING:
     from anyseq.design import Design
 
+_Several = Annotated[
+    tuple[str, ...], Parameter(negative=(), show_default=False, consume_multiple=True)
+]
+
 
 @dataclass(frozen=True)
 class Described:
-    """Who sees whom, and what tokens know of where they are.
+    """Which tokens each token attends to, and how positions are encoded.
 
     Parameters
     ----------
     pattern
-        Who sees whom, such as "window(64)|global(0)"; several are taken by the layers in turn.
+        Which tokens each token attends to, such as "window(64) | global(0)"; give several, or
+        repeat the option, to alternate layers.
     position
         none, absolute, sinusoidal, rope, alibi, t5, relative, grid(8,8), shaw, urpe,
         urpe(rope); beside --layer that of the input: none, absolute or sinusoidal.
     layer
         One layer in words, such as "causal & window(64), rope, sinks", "recurrence" or
-        "convolution(3), no feed-forward"; several are taken in turn. Instead of --pattern, --sinks
-        and --prob-map.
+        "convolution(3), no feed-forward"; give several, or repeat the option, to alternate
+        layers. Instead of --pattern, --sinks and --prob-map.
     depth
         The number of layers; any, unless given.
     bos
@@ -38,9 +43,9 @@ class Described:
         softmax, hardmax, sparsemax, entmax15 or topk(8).
     """
 
-    pattern: Annotated[tuple[str, ...], Parameter(negative=(), show_default=False)] = ()
+    pattern: _Several = ()
     position: str = "absolute"
-    layer: Annotated[tuple[str, ...], Parameter(negative=(), show_default=False)] = ()
+    layer: _Several = ()
     depth: int | None = None
     bos: bool | None = None
     sinks: bool = False

@@ -5,9 +5,9 @@ from __future__ import annotations
 from anyseq.cli.design import DENSE, Options
 from anyseq.cli.question import find_function
 from anyseq.cli.terminal import say, say_json
-from anyseq.construct import plan as make_plan
-from anyseq.construct.functions import known_constants
 from anyseq.errors import InvalidArgument
+
+# What is slow to import is imported where it is used, so that --help is not.
 
 
 def plan(
@@ -57,10 +57,12 @@ def plan(
     json
         Print JSON.
     """
+    from anyseq.construct import plan as make_plan
+    from anyseq.construct.functions import Example
+
     asked = design.at(tokens)
     f = None if function is None else find_function(function)
-    steep, bend = known_constants(f, tokens, features, lipschitz, curvature)
-    if steep is None and bend is None:
+    if lipschitz is None and curvature is None and not isinstance(f, Example):
         raise InvalidArgument(
             "give --lipschitz or --curvature; only built-in functions, --function sort etc., bring "
             "their constants"
@@ -69,8 +71,9 @@ def plan(
         asked,
         features,
         tol,
-        lipschitz=steep,
-        curvature=bend,
+        f=f,
+        lipschitz=lipschitz,
+        curvature=curvature,
         norm=norm,
         p=p,
         out_features=out_features,

@@ -5,16 +5,19 @@ from __future__ import annotations
 import importlib
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from anyseq.construct.functions import FUNCTIONS
-from anyseq.construct.target import Function
 from anyseq.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from anyseq.construct.target import Function
 
 
 def find_function(name: str) -> Function:
     """A built-in function by name, which knows its constants, or the user's own as
     module:callable."""
+    from anyseq.construct import FUNCTIONS
+
     if name in FUNCTIONS:
         return FUNCTIONS[name]
     if ":" not in name:

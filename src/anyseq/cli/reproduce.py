@@ -6,29 +6,17 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from anyseq.base import write_text
 from anyseq.cli.terminal import say, say_json
 from anyseq.errors import FileProblem, InvalidArgument
-from anyseq.experiments import (
-    EXPERIMENTS,
-    Sight,
-    Table,
-    Watch,
-    is_main_process,
-    kept_tables,
-    report_text,
-    tables,
-    tensorboard,
-    unwatched,
-    write_results,
-)
-from anyseq.experiments import reproduce as rerun
+
+if TYPE_CHECKING:
+    from anyseq.experiments import Sight, Table, Watch
+
+# What is slow to import is imported where it is used, so that --help is not.
 
 
 def reproduce(
@@ -46,8 +34,9 @@ def reproduce(
 ) -> None:
     """Rerun an experiment of the papers, and set the result beside theirs.
 
-    A run that was stopped, with Ctrl-C or harder, goes on with the same command. On several
-    processes: torchrun --no-python --nproc-per-node 4 anyseq reproduce NAME (or accelerate launch).
+    A run that was stopped, by Ctrl-C or otherwise, resumes bit-identically with the same command.
+    On several processes: torchrun --no-python --nproc-per-node 4 anyseq reproduce NAME (or
+    accelerate launch).
 
     Parameters
     ----------
@@ -78,6 +67,9 @@ def reproduce(
     elif report is not None:
         _report(report, json)
     elif name is not None:
+        from anyseq.experiments import is_main_process, tensorboard, unwatched
+        from anyseq.experiments import reproduce as rerun
+
         curves = tensorboard(out, name, scale) if board else nullcontext(unwatched)
         with _bar(name) as show, curves as note:
 
@@ -91,6 +83,8 @@ def reproduce(
 
 
 def _list(json: bool) -> None:
+    from anyseq.experiments import EXPERIMENTS
+
     rows = [(each.name, each.paper, each.claim) for each in EXPERIMENTS.values()]
     if json:
         say_json([dict(zip(("name", "paper", "claim"), row, strict=True)) for row in rows])
@@ -103,6 +97,8 @@ def _wrapped(text: str) -> str:
 
 
 def _report(folder: Path, json: bool) -> None:
+    from anyseq.base import write_text
+    from anyseq.experiments import kept_tables, report_text, tables, write_results
     from anyseq.pictures.experiment import experiment_figure
     from anyseq.pictures.style import save
 
@@ -128,6 +124,10 @@ def _print(found: Sequence[Table], json: bool) -> None:
     if json:
         say_json([row for table in found for row in table.rows])
         return
+    from rich.console import Console
+
+    from anyseq.experiments import report_text
+
     console = Console()
     if console.is_terminal:
         from rich.markdown import Markdown
@@ -140,6 +140,11 @@ def _print(found: Sequence[Table], json: bool) -> None:
 @contextmanager
 def _bar(name: str) -> Iterator[Watch]:
     """The run that goes on: step, loss, steps per second, and the time that is left of it."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    from anyseq.experiments import is_main_process
+
     console = Console(stderr=True)
     bar = Progress(
         TextColumn("{task.description}"),

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import torch
-
-from anyseq.base import check_new
 from anyseq.cli.design import DENSE, Described, Options
-from anyseq.cli.terminal import say
-from anyseq.construct import load
+from anyseq.cli.drawn import check_drawn, draw
+from anyseq.cli.explain import numbers
+from anyseq.cli.terminal import note, say
 from anyseq.errors import FileProblem, InvalidArgument
-from anyseq.nn import StackShape
-from anyseq.verdicts import describe
+
+# What is slow to import is imported where it is used, so that --help is not.
 
 _FORMATS = {".onnx": "onnx", ".pt2": "torch.export", ".safetensors": "safetensors"}
 
@@ -25,10 +23,10 @@ def show(
     tokens: int | None = None,
     input: str | None = None,
     picture: Path | None = None,
+    animate: Path | None = None,
     export: Path | None = None,
 ) -> None:
-    """Describe a saved network, or what it does to one input, or the layers of a design; draw or
-    export it if asked.
+    """Describe a saved network, or the layers of a design; draw, animate or export it if asked.
 
     Parameters
     ----------
@@ -38,38 +36,41 @@ def show(
     tokens
         Tokens in a sequence of the design.
     input
-        Numbers such as 0.1,0.7,0.3, the features of the first token first: what each stage of the
-        network does to them is shown instead.
+        Deprecated: use `anyseq explain`.
     picture
         A file to draw it into, .png, .svg or .pdf.
+    animate
+        Of a design: a file for an animation, .gif or .html, of which tokens each token reaches and
+        which equal tokens differ, layer by layer.
     export
         A new file for other tools, .onnx, .pt2 (torch.export) or .safetensors.
     """
-    if picture is not None and picture.suffix not in (".png", ".svg", ".pdf"):
-        raise FileProblem(f"--picture {picture}: expected a name ending in .png, .svg or .pdf")
-    if picture is not None and not picture.parent.is_dir():
-        raise FileProblem(f"--picture {picture}: {picture.parent} is not a folder")
+    check_drawn(picture, animate)
     if folder is None:
-        _show_design(design, tokens, input, picture, export)
+        _show_design(design, tokens, input, picture, animate, export)
         return
     described = design.given() + ["--tokens"] * (tokens is not None)
     if described:
         raise InvalidArgument(
             f"{folder}: {', '.join(described)} would describe a design of its own; leave out either"
         )
+    if animate is not None:
+        raise InvalidArgument(
+            f"--animate {animate}: expected a design; what a network does to an input is animated "
+            "by anyseq explain"
+        )
+    from anyseq.base import check_new
+    from anyseq.construct import load
+
     if export is not None:
         if export.suffix not in _FORMATS:
             raise FileProblem(f"--export {export}: expected a name ending in {', '.join(_FORMATS)}")
         check_new(export, "--export")
     result = load(folder)
-    thing = result if input is None else result.explain(_numbers(input, result.size))
-    say(repr(thing))
-    if picture is not None:
-        from anyseq.pictures import save
-        from anyseq.pictures import show as draw
-
-        save(draw(thing), picture)
-        say(f"drawn in {picture}")
+    thing = result if input is None else result.explain(numbers(input, result.size))
+    if input is not None:
+        note("show --input is deprecated and will be removed: use anyseq explain FOLDER --input X")
+    say("\n".join([repr(thing), *draw(thing, picture)]))
     if export is not None:
         result.export(_FORMATS[export.suffix], export)
         say(f"exported to {export}")
@@ -80,6 +81,7 @@ def _show_design(
     tokens: int | None,
     input: str | None,
     picture: Path | None,
+    animate: Path | None,
     export: Path | None,
 ) -> None:
     if tokens is None:
@@ -92,26 +94,7 @@ def _show_design(
         raise InvalidArgument(
             f"{option}: expected the folder of a network; a design has no weights"
         )
+    from anyseq.verdicts import describe
+
     design = described.at(tokens)
-    say(describe(design))
-    if picture is not None:
-        from anyseq.pictures import save
-        from anyseq.pictures import show as draw
-
-        save(draw(design), picture)
-        say(f"drawn in {picture}")
-
-
-def _numbers(text: str, shape: StackShape) -> torch.Tensor:
-    """(tokens, features)."""
-    try:
-        numbers = [float(part) for part in text.split(",")]
-    except ValueError:
-        numbers = []
-    wanted = shape.tokens * shape.in_features
-    if len(numbers) != wanted:
-        raise InvalidArgument(
-            f"--input {text}: expected {wanted} numbers with commas between them, "
-            f"{shape.tokens} tokens x {shape.in_features}"
-        )
-    return torch.tensor(numbers, dtype=torch.float64).view(shape.tokens, shape.in_features)
+    say("\n".join([describe(design), *draw(design, picture, animate)]))

@@ -17,6 +17,11 @@ def say(text: str) -> None:
     sys.stdout.write(text + "\n")
 
 
+def note(text: str) -> None:
+    """A line beside the result, for people."""
+    sys.stderr.write(f"anyseq: {text}\n")
+
+
 def say_json(value: Any) -> None:
     """One JSON document for machines."""
     sys.stdout.write(json.dumps(value, indent=2, allow_nan=False) + "\n")

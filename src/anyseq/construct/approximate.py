@@ -80,7 +80,7 @@ def approximate(
         Euclidean norm), wherever no two entries of x are equal: f must be continuous, but may have
         kinks at x_i = x_j, as sort and max have. Method "gather" then needs about the square root
         of the steps.
-        Either may be an `anyseq.Local`, which tells it box by box. Method "gather" then takes small
+        Either may be an `anyseq.Local`, which gives it per box. Method "gather" then takes small
         cells only where the error asks for them, if that needs fewer parameters; all else uses the
         constant of the whole cube.
         With `lipschitz` or `curvature` the error is proved; without, L is estimated from samples
@@ -201,8 +201,9 @@ def _named(smooth: Smoothness) -> str:
 
 def _conditional(recipe: Recipe, construction: Construction, seen: Seen) -> Approximation:
     guess = (
-        f"nothing is proved: the grid is right if f is {recipe.ask.lipschitz:.4g}-Lipschitz in the "
-        "max norm, an estimate from samples; give lipschitz= or curvature= for a proved error"
+        f"nothing: no bound is proven. The grid is fine enough if f is {recipe.ask.lipschitz:.4g}-"
+        "Lipschitz in the max norm, an estimate from samples; give lipschitz= or curvature= for a "
+        "proven bound"
     )
     return _assemble(recipe, construction, seen, CONDITIONAL, None, guess)
 
@@ -221,8 +222,8 @@ def _sampled(recipe: Recipe, construction: Construction, seen: Seen) -> Approxim
         f"on {SAMPLES:,} fresh random inputs; from {low:.4g} to {high:.4g} at {LEVEL:.0%}",
     )
     nothing = (
-        "nothing is proved: the error is a mean over random inputs, uniform in the cube; single "
-        "inputs may err more"
+        "nothing: no bound is proven. The error is a mean over random inputs, uniform in the cube; "
+        "single inputs may have larger errors"
     )
     return _assemble(recipe, construction, seen, SAMPLED, None, nothing, (measured,))
 

@@ -2,7 +2,7 @@
 
 Units and notation as in `anyseq.construct.mapping`.
 
-- With positions, token j carries E_j = (j-1)·(1, ..., 1), so the ids of different tokens lie in
+- With positions, token j (from 0) carries E_j = j·(1, ..., 1), so the ids of different tokens lie in
   disjoint intervals: base_j + {0, ..., δ^-d - 1} units.
 - Selective shifts sweep all possible ids upward; a token whose id is g moves by c(max - min), where
   max and min run over the sequence. In a sequence with ids l_1 < ... < l_n the first moves above
@@ -127,6 +127,16 @@ class Contextual(ContextualMapping):
                 return ids + self.global_shift * ids.amax(1, keepdim=True)
             spread = ids.amax(1, keepdim=True) - ids.amin(1, keepdim=True)
             ids = torch.where(ids == window, ids + self.selective_shift * spread, ids)
+
+    def ids_by_layer(self, sequences: torch.Tensor) -> list[torch.Tensor]:
+        """(B, n) the ids before the first layer, after each selective shift, and after the global
+        shift: `final_ids`."""
+        found = [sequences + torch.tensor(self.bases)]
+        for window in self.windows:
+            ids = found[-1]
+            spread = ids.amax(1, keepdim=True) - ids.amin(1, keepdim=True)
+            found.append(torch.where(ids == window, ids + self.selective_shift * spread, ids))
+        return [*found, found[-1] + self.global_shift * found[-1].amax(1, keepdim=True)]
 
     def _swept(self, ids: torch.Tensor) -> torch.Tensor:
         """Whether an id is one of `windows`."""

@@ -1,8 +1,9 @@
 """`result.explain(x)`: what each stage of the network did to one input.
 
-Everything about the layers is read off a run of the real network, half by half: who looked at whom,
-which layers changed what a stage is about, and what came out. Beside it stands what the structured
-form says of the same x; the largest difference between the two is part of the explanation.
+Everything about the layers is read off a run of the real network, half by half: which tokens each
+token attended to, which layers changed what a stage is about, and what came out. Beside it stands
+what the structured form says of the same x; the largest difference between the two is part of the
+explanation. Numbers are in the unit of x throughout.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from anyseq.base import text_html
 from anyseq.construct.error import SUP, norm_name
-from anyseq.construct.stages import Stage
+from anyseq.construct.stages import ID, Stage
 from anyseq.construct.told import Node, Told, told
 from anyseq.nn import Attention, BesideSink, Stack
 from anyseq.ops import attention
@@ -30,7 +32,7 @@ class Hit:
 
     before, after: the reading (tokens, numbers) on both sides of it.
     looks: if it was an attention half, or the first to show what one brought, the weights
-    (positions, positions) of each head that is not idle, by its number: row i is where i looks.
+    (positions, positions) of each head that is not idle, by its number: row i is what i attends to.
     """
 
     layer: int
@@ -48,7 +50,8 @@ class Hit:
 class Step:
     """One stage: layers first, ..., first + stage.layers - 1, counted from 0.
 
-    before, after: the stage's reading (tokens, numbers). expected: what the structured form says
+    before, after: the stage's reading (tokens, numbers). ids: (tokens,) the ids that tokens enter
+    with, if it reads something else of them. expected: what the structured form says
     should come out, or None; apart: the largest difference to it, as a share of its size where that
     is above 1. notes: what else the structured form says of x here.
     """
@@ -58,6 +61,7 @@ class Step:
     before: torch.Tensor
     after: torch.Tensor
     hits: tuple[Hit, ...]
+    ids: torch.Tensor | None
     expected: torch.Tensor | None
     apart: float | None
     notes: tuple[str, ...]
@@ -87,11 +91,14 @@ class Explanation:
 
         return explanation_text(self)
 
+    def _repr_html_(self) -> str:
+        return text_html(str(self))
+
     __repr__ = __str__
 
 
 def explain(result: Approximation, x: torch.Tensor) -> Explanation:
-    """Run the network on x and look."""
+    """Run the network on x, layer by layer."""
     covered = bool(result.fused.covers(x[None]).all())
     said = told(result.fused, x) if covered else Told()
     with torch.no_grad():
@@ -118,10 +125,17 @@ def _steps(
     _, z = next(trace)
     layer, after = next(trace, (len(model), z))
     attends = (model.get_buffer("halves")[:, 0] >= 0).tolist()
-    steps, first = [], 0
+    steps: list[Step] = []
+    first = 0
     for stage in stages:
         hits: list[Hit] = []
-        start = reading = _read(stage, model, z)
+        last_step = steps[-1] if steps else None
+        goes_on = last_step is not None and last_step.stage.reading.label == stage.reading.label
+        # ids that are stored in another unit from now on are the same ids
+        start = reading = last_step.after if last_step and goes_on else _read(stage, model, z)
+        ids = None
+        if last_step is not None and not goes_on:
+            ids = last_step.after[:, 0] if last_step.stage.reading.label == ID else None
         last, entered = -1, None  # what the layer's attention half saw, until it is shown
         while layer < first + stage.layers:
             if layer != last:
@@ -133,12 +147,10 @@ def _steps(
                 entered = None
             z, reading, last = after, now, layer
             layer, after = next(trace, (len(model), z))
-        expected = said.expected.get(stage.name)
-        if expected is not None:
-            expected = stage.reading.known(expected)
+        expected = said.of(stage)
         apart = None if expected is None else _apart(reading, expected)
         notes = said.notes.get(stage.name, ())
-        steps.append(Step(stage, first, start, reading, tuple(hits), expected, apart, notes))
+        steps.append(Step(stage, first, start, reading, tuple(hits), ids, expected, apart, notes))
         first += stage.layers
     return tuple(steps)
 
@@ -155,7 +167,7 @@ def _apart(found: torch.Tensor, expected: torch.Tensor) -> float:
 def attention_weights(model: Stack, layer: int, z: torch.Tensor) -> dict[int, torch.Tensor]:
     """(positions, positions) for each head of a layer that writes anything: what it multiplies
     values with, at z (1, positions, width). (What a position adds to the values has no weight, and
-    who looks at a memory looks at no position.)"""
+    a memory is at no position.)"""
     mixer = model[layer].mixer
     if not isinstance(mixer, Attention):
         return {}
@@ -186,13 +198,15 @@ def attention_weights(model: Stack, layer: int, z: torch.Tensor) -> dict[int, to
 def _bound(result: Approximation, x: torch.Tensor, covered: bool) -> str:
     error = result.error
     if not bool(((x >= 0) & (x <= 1)).all()):
-        return "x lies outside [0, 1], where nothing is claimed"
+        return "x is outside [0, 1], where nothing is claimed"
     if error.norm == SUP:
-        proved = "is not proved" if error.upper is None else f"<= {error.upper:.4g} is proved"
         terms = ", ".join(f"{term.name} {term.value:.3g}" for term in error.terms)
-        return f"|f - T| {proved}, here as everywhere ({terms})"
-    mean = f"the error is one in {norm_name(error.norm, error.p)}, which says nothing of a single x"
+        if error.upper is None:
+            return "|f - T| has no proven bound"
+        return f"|f - T| <= {error.upper:.4g} is proven, here as everywhere ({terms})"
+    norm = norm_name(error.norm, error.p)
+    mean = f"the bound is on the {norm}, which says nothing about a single x"
     if not error.exceptional:
         return mean
     where = "off the ramps" if covered else "on a ramp, where T may be any value in the range of f"
-    return f"{mean}; x lies {where}"
+    return f"{mean}; x is {where}"

@@ -1,14 +1,15 @@
-"""An Explanation as text of 80 columns."""
+"""An Explanation as text of 80 columns. Tokens count from 0, layers and heads from 1."""
 
 from __future__ import annotations
 
 import textwrap
+from decimal import Decimal
 
 import torch
 
 from anyseq.base import table
 from anyseq.construct.explain import Explanation, Hit, Step
-from anyseq.construct.stages import WHOLE
+from anyseq.construct.stages import ID, WHOLE
 from anyseq.construct.told import Node
 
 _WIDTH = 80
@@ -19,7 +20,7 @@ _INDENT = "   "
 def explanation_text(made: Explanation) -> str:
     """x and T(x), then one paragraph a stage."""
     tokens = [
-        (str(token + 1), _numbers(made.x[token]), _numbers(made.y[token]))
+        (str(token), numbers_text(made.x[token]), numbers_text(made.y[token]))
         for token in range(min(len(made.x), _MOST))
     ]
     lines = [f'What method "{made.method}" did to one input, in {made.layers:,} layers', ""]
@@ -34,19 +35,19 @@ def explanation_text(made: Explanation) -> str:
 def _agreement(made: Explanation) -> str:
     if not made.covered:
         return (
-            "The look-up does not speak of this x (an entry on a ramp, or outside the domain): "
-            "only the network was asked."
+            "x is outside the table (an entry on a ramp, or outside the domain), so that there is "
+            "nothing to compare the network with."
         )
     if made.apart is None:
-        return "The look-up of this method says nothing of stages: only the network was asked."
+        return "The table of this method has no stages to compare the network with."
     if made.steps[0].stage.name == WHOLE:
         return (
-            f'Method "{made.method}" names no stages: its layers are shown as one. The look-up, '
-            f"which knows nothing of them, gives the same{_to(made.apart)}."
+            f'Method "{made.method}" names no stages: its layers are shown as one. The table, '
+            f"computed without them, agrees{_to(made.apart)}."
         )
     return (
-        "The layers were run one by one. The look-up, which knows nothing of them, says the same "
-        f"at every stage{_to(made.apart)}."
+        "The layers were run one by one. The table, computed without them, agrees at every stage"
+        f"{_to(made.apart)}."
     )
 
 
@@ -59,64 +60,79 @@ def _step(number: int, step: Step, nodes: tuple[Node, ...]) -> list[str]:
         lines += _wrap(note)
     if step.stage.name == "interpolate":
         for node in nodes[:_MOST]:
-            point, value = _numbers(node.point.flatten()), _numbers(node.value.flatten())
+            point, value = (numbers_text(part.flatten()) for part in (node.point, node.value))
             lines += _wrap(f"node ({point}), weight {node.weight:.4g}: values {value}")
         lines += _more(len(nodes), "node")
     if not step.hits:
-        return [*lines, *_wrap("Nothing to do for this x.")]
+        return [*lines, *_wrap("Nothing changes for this x.")]
     for hit in step.hits[:_MOST]:
-        lines += _wrap(f"layer {hit.layer + 1:,}: {_change(hit)}{_looks(hit)}")
+        lines += _wrap(f"layer {hit.layer + 1:,}: {_change(hit, step)}{_attends(hit)}")
     lines += _more(len(step.hits), "layer")
-    lines += _readings(step.stage.reading.label, step.after)
+    lines += _readings(step)
     if step.apart is not None:
-        lines += _wrap(f"The look-up says the same{_to(step.apart)}.")
+        lines += _wrap(f"The table agrees{_to(step.apart)}.")
     return lines
 
 
-def _change(hit: Hit) -> str:
-    """token 2: 16 -> 116; or what was added, if that was the same for all tokens."""
+def _change(hit: Hit, step: Step) -> str:
+    """token 1: 16 -> 116; or what was added, if that was the same for all tokens. Where ids become
+    something else, a token goes by its id: token 1, id 116: 0.25."""
+    exact = step.stage.reading.label == ID
     changed = hit.changed
     added = hit.after - hit.before
     if len(changed) > 1 and len(changed) == len(added) and bool((added == added[0]).all()):
-        return f"adds {_numbers(added[0])} to every token"
-    parts = [
-        f"token {token + 1}: {_numbers(hit.before[token])} -> {_numbers(hit.after[token])}"
-        for token in changed[:_MOST]
-    ]
+        return f"adds {numbers_text(added[0], exact=exact)} to every token"
+    parts = []
+    for token in changed[:_MOST]:
+        after = numbers_text(hit.after[token], exact=exact)
+        if step.ids is not None:
+            parts.append(f"token {token}, id {_exact(float(step.ids[token]))}: {after}")
+        else:
+            before = numbers_text(hit.before[token], exact=exact)
+            parts.append(f"token {token}: {before} -> {after}")
     return ", ".join(parts) + (", ..." if len(changed) > _MOST else "")
 
 
-def _looks(hit: Hit) -> str:
-    """Where the heads of the changed tokens look."""
+def _attends(hit: Hit) -> str:
+    """What the heads of the changed tokens attend to."""
     parts = []
     for head, weights in list(hit.looks.items())[:_MOST]:
         bos = len(weights) - len(hit.after)
         weight, at = weights[[bos + token for token in hit.changed]].max(1)
         places = sorted(set(at.tolist()))
         one = len(places) == 1 and bool((weight > 0.999).all())
-        parts.append(f"head {head + 1} at {_place(places[0], bos) if one else 'several'}")
+        parts.append(f"head {head + 1} to {_place(places[0], bos) if one else 'several'}")
     more = ", ..." if len(hit.looks) > _MOST else ""
-    return f" (looking: {', '.join(parts)}{more})" if parts else ""
+    return f" (attends: {', '.join(parts)}{more})" if parts else ""
 
 
 def _place(position: int, bos: int) -> str:
-    return "BOS" if position < bos else f"token {position - bos + 1}"
+    return "BOS" if position < bos else f"token {position - bos}"
 
 
-def _readings(label: str, values: torch.Tensor) -> list[str]:
+def _readings(step: Step) -> list[str]:
     """What was read off the tokens, in one line where that will do."""
+    label, values = step.stage.reading.label, step.after
     if len(values) > 1 and bool((values == values[0]).all()) and values.shape[1] > 1:
-        return _wrap(f"{label}, in every token: {_numbers(values[0])}")
+        return _wrap(f"{label}, in every token: {numbers_text(values[0])}")
     if values.shape[1] == 1:
-        return _wrap(f"{label}, token by token: {_numbers(values[:, 0])}")
+        numbers = numbers_text(values[:, 0], exact=label == ID)
+        return _wrap(f"{label}, token by token: {numbers}{_different(step)}")
     lines = []
     for token in range(min(len(values), _MOST)):
-        lines += _wrap(f"{label}, token {token + 1}: {_numbers(values[token])}")
+        lines += _wrap(f"{label}, token {token}: {numbers_text(values[token])}")
     return lines + _more(len(values), "token")
 
 
+def _different(step: Step) -> str:
+    if step.stage.reading.label != ID or len(step.after) == 1:
+        return ""
+    many = len(step.after.unique())
+    return " (all different)" if many == len(step.after) else f" ({many} different)"
+
+
 def _to(apart: float) -> str:
-    return ", exactly" if apart == 0.0 else f", to {apart:.1g}"
+    return " exactly" if apart == 0.0 else f" to {apart:.1g}"
 
 
 def _more(count: int, kind: str) -> list[str]:
@@ -124,14 +140,20 @@ def _more(count: int, kind: str) -> list[str]:
     return [f"{_INDENT}and {left:,} more {kind}{'s' * (left > 1)}"] if left > 0 else []
 
 
-def _numbers(values: torch.Tensor) -> str:
-    shown = list(map(_number, values[:_MOST].tolist()))
+def numbers_text(values: torch.Tensor, *, exact: bool = False) -> str:
+    """Numbers with commas between them; exact: with all their digits, as ids need to differ."""
+    shown = list(map(_exact if exact else _number, values[:_MOST].tolist()))
     shown += [f"... ({len(values)} in all)"] if len(values) > _MOST else []
     return ("; " if any("," in number for number in shown) else ", ").join(shown)
 
 
 def _number(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.5g}"
+
+
+def _exact(value: float) -> str:
+    """The fewest digits that no other float64 has, such as 1,414.5."""
+    return format(Decimal(repr(value)).normalize(), ",f")
 
 
 def _wrap(text: str, indent: str = _INDENT) -> list[str]:

@@ -1,7 +1,7 @@
 """Functions to try things on, each with its Lipschitz constant in the max norm, and why; and with
 its curvature: a bound for the spectral norm of every entry's Hessian where no two x are equal.
 
-x is (batch, tokens, features) in [0, 1]. Tokens are i = 1..n; max and sums over tokens are taken
+x is (batch, tokens, features) in [0, 1]. Tokens are i = 0..n-1; max and sums over tokens are taken
 feature by feature unless said otherwise.
 """
 
@@ -24,7 +24,7 @@ class Example:
 
     curvature: None for functions with kinks elsewhere than at x_i = x_j.
     equivariant: permuting the tokens permutes the outputs.
-    local_lipschitz, local_curvature: both box by box, for functions with a local feature.
+    local_lipschitz, local_curvature: both given per box, for functions with a local feature.
     """
 
     name: str
@@ -135,7 +135,7 @@ _ALL = (
     ),
     Example(
         "reverse",
-        "x_{n+1-i}",
+        "x_{n-1-i}",
         lambda x: x.flip(1),
         lambda n, d: 1.0,
         equivariant=False,

@@ -7,22 +7,25 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from anyseq.base import at_least_one, one_of, positive, table
+from anyseq.base import at_least_one, one_of, positive, table, table_html
 from anyseq.construct import needs
 from anyseq.construct.ask import Ask, Recipe
 from anyseq.construct.error import MEAN, NORMS, SUP, combine, norm_name
 from anyseq.construct.fewest import fewest_text
+from anyseq.construct.functions import known_constants
 from anyseq.construct.kind import kind_of_function
 from anyseq.construct.methods import BY_NAME_ONLY, METHODS
 from anyseq.construct.methods.fit import FitRecipe
 from anyseq.construct.methods.gather_wide import WideRecipe
 from anyseq.construct.smooth import Curvature, Lipschitz, Smoothness, given, size
+from anyseq.construct.target import Function
 from anyseq.design import Design
 from anyseq.errors import CannotApproximate, InvalidArgument
 
 DEFAULT_BUDGET = 100_000_000
 """Parameters: 0.8 GB of float64."""
 
+_COLUMNS = ("method", "δ", "layers", "width", "parameters", "cells", "id bits", "error", "~s")
 _LARGER = (2, 4, 16, 64)  # times a tolerance that cannot be met: one of these may be
 
 # Seconds to build, a rough guide: from networks of 3 and of 430 million parameters on two cores.
@@ -106,31 +109,46 @@ class Plan:
         ]
 
     def __str__(self) -> str:
+        head, known = self._head()
+        body = [table(_COLUMNS, self._cells())] if self.recipes else []
+        lines = [textwrap.fill(note, 80, subsequent_indent="  ") for note in self._notes()]
+        return "\n".join([head, textwrap.fill(known, 80), *body, *lines])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return table_html(
+            _COLUMNS, self._cells(), title="\n".join(self._head()), notes=self._notes()
+        )
+
+    def _head(self) -> tuple[str, str]:
         ask = self.ask
-        head = (
+        return (
             f"{ask.design.tokens} tokens x {ask.features} -> {ask.out_features} features, "
-            f"error <= {ask.tol:g} in {norm_name(ask.norm, ask.p)}\n"
+            f"error <= {ask.tol:g} in {norm_name(ask.norm, ask.p)}",
+            f"for every f {self._known()}, |f| <= {ask.bound:.4g}{self._order()}",
         )
-        head += textwrap.fill(
-            f"for every f {self._known()}, |f| <= {ask.bound:.4g}{self._order()}", 80
-        )
-        body = table(
-            ("method", "δ", "layers", "width", "parameters", "cells", "id bits", "error", "~s"),
-            [
-                (
-                    row["method"],
-                    f"1/{round(1 / row['step'])}" if row["step"] else "-",
-                    f"{row['layers']:,}",
-                    str(row["width"]),
-                    f"{row['parameters']:,}",
-                    f"{row['cells']:,}" if row["cells"] else "-",
-                    f"{row['id_bits']} of 53" if row["id_bits"] else "-",
-                    "sampled" if row["error"] is None else f"{row['error']:.3g}",
-                    f"{row['seconds']:.1g}" if row["seconds"] < 10 else f"{row['seconds']:.0f}",
-                )
-                for row in self.rows()
-            ],
-        )
+
+    def _cells(self) -> list[tuple[str, ...]]:
+        """A row for each candidate."""
+        return [
+            (
+                row["method"],
+                f"1/{round(1 / row['step'])}" if row["step"] else "-",
+                f"{row['layers']:,}",
+                str(row["width"]),
+                f"{row['parameters']:,}",
+                f"{row['cells']:,}" if row["cells"] else "-",
+                f"{row['id_bits']} of 53" if row["id_bits"] else "-",
+                "sampled" if row["error"] is None else f"{row['error']:.3g}",
+                f"{row['seconds']:.1g}" if row["seconds"] < 10 else f"{row['seconds']:.0f}",
+            )
+            for row in self.rows()
+        ]
+
+    def _notes(self) -> list[str]:
+        """Why the other methods are out, and what to know about those that are in."""
+        ask = self.ask
         notes = [f"{name}: {why}" for name, why in self.refused.items()]
         kind = kind_of_function(ask.design, ask.norm)
         if kind != "all" and self.recipes:
@@ -149,10 +167,7 @@ class Plan:
         notes = [*([least] if least else []), *notes]
         if not self.recipes:
             notes = [*self._larger("auto", proved=False), *notes]
-        lines = [textwrap.fill(note, 80, subsequent_indent="  ") for note in notes]
-        return "\n".join([head, *([body] if self.recipes else []), *lines])
-
-    __repr__ = __str__
+        return notes
 
     def _known(self) -> str:
         smooth = self.ask.smoothness
@@ -171,6 +186,7 @@ def plan(
     features: int,
     tol: float,
     *,
+    f: Function | None = None,
     lipschitz: Lipschitz | None = None,
     curvature: Curvature | None = None,
     norm: str = "sup",
@@ -181,8 +197,9 @@ def plan(
 ) -> Plan:
     """What each method would build for this design, with sizes; nothing is built.
 
-    It holds for every f that varies as `lipschitz` and `curvature` say (see `approximate`; one of
-    them is needed), with |f| <= bound.
+    It holds for every f that varies as `lipschitz` and `curvature` say (see `approximate`), with
+    |f| <= bound. One of them is needed, or a function f of `anyseq.functions`, whose own constants
+    are then used.
     budget: the most parameters allowed, 10^8 unless given.
     """
     if not isinstance(design, Design):
@@ -192,9 +209,13 @@ def plan(
     features = at_least_one("features", features)
     out_features = features if out_features is None else at_least_one("out_features", out_features)
     needs.few_entries(design, features, out_features)
+    lipschitz, curvature = known_constants(f, design.tokens, features, lipschitz, curvature)
     smooth = given(lipschitz, curvature, design.tokens, features)
     if smooth is None:
-        raise InvalidArgument("lipschitz=None, curvature=None: expected one of them, or both")
+        raise InvalidArgument(
+            "lipschitz=None, curvature=None: expected one of them, or both, or f, one of "
+            "anyseq.functions"
+        )
     ask = Ask(
         design=design,
         features=features,

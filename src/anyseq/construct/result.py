@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -100,6 +100,7 @@ class Approximation:
             model = self._make_model()
             if model.shape != self.facts.shape:
                 raise ConstructionFault(f"built {model.shape}, planned {self.facts.shape}")
+            model.stages = tuple((stage.name, stage.layers) for stage in self.facts.stages)
             self._model, self._fingerprint = model, model.fingerprint()
         return self._model
 
@@ -141,16 +142,31 @@ class Approximation:
                 f"x holds {what}: expected finite numbers, in [0, 1] for the error to hold"
             )
 
-    def explain(self, x: torch.Tensor) -> Explanation:
-        """What each stage of the network did to one input x (tokens, features), in float64.
+    def explain(self, x: torch.Tensor | Sequence[Any]) -> Explanation:
+        """What each stage of the network did to one input x (tokens, features), layer by layer.
 
-        Print it, or draw it with `anyseq.show`. All layers are run and looked at, one by one.
+        x: a float64 tensor, or a plain list: [[0.1], [0.7], [0.3]], or flat, the features of token
+            0 first: [0.1, 0.7, 0.3].
+
+        Print it, draw it with `anyseq.show`, or watch it with `anyseq.animate`.
         """
         from anyseq.construct.explain import explain
 
+        if not isinstance(x, torch.Tensor):
+            x = self._from_list(x)
         self._check_input(x, (self.size.tokens, self.size.in_features))
         self.check_unchanged()
         return explain(self, x)
+
+    def _from_list(self, x: Sequence[Any]) -> torch.Tensor:
+        shape = (self.size.tokens, self.size.in_features)
+        try:
+            entries = torch.tensor(x, dtype=torch.float64)
+        except (TypeError, ValueError, RuntimeError) as problem:
+            raise InvalidArgument(
+                f"x: {problem}; expected a list of {shape[0]} tokens of {shape[1]} numbers"
+            ) from problem
+        return entries.view(shape) if tuple(entries.shape) == (shape[0] * shape[1],) else entries
 
     def save(self, folder: str | Path, progress: Progress = silent) -> None:
         """Write a new folder: safetensors and JSON with hashes. `anyseq.load(folder)` reads it."""
@@ -166,7 +182,7 @@ class Approximation:
 
         format: "onnx" (needs the extra `export`), "torch.export" or "safetensors"; the file's name
             ends in .onnx, .pt2 or .safetensors.
-        what: of the first two: "compact", unless given: the look-up, NaN where it does not speak;
+        what: of the first two: "compact", unless given: the table, NaN outside it;
             or "network": every block, for at most 64 layers. A safetensors file holds the tensors
             of both.
         """
@@ -185,3 +201,8 @@ class Approximation:
         from anyseq.construct.text import summary
 
         return summary(self)
+
+    def _repr_html_(self) -> str:
+        from anyseq.construct.text import summary_html
+
+        return summary_html(self)

@@ -14,6 +14,9 @@ import torch
 from anyseq.errors import InvalidArgument
 from anyseq.nn import StackShape
 
+ID = "id"
+"""The label of the number by which a token and its sequence are told apart."""
+
 WHOLE = "network"
 """The name of the only stage of a network whose method names none."""
 

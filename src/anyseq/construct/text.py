@@ -4,40 +4,54 @@ from __future__ import annotations
 
 import textwrap
 
-from anyseq.construct.error import norm_name
+from anyseq.base import table_html
+from anyseq.construct.error import CONDITIONAL, norm_name
 from anyseq.construct.fused_ridges import RidgeTable
 from anyseq.construct.result import Approximation
 
 _MARGIN = 11
+_STATUS = {CONDITIONAL: "unproved: constant estimated"}  # as readers see it
 _MOST_ENTRIES = 32  # of an input that is written out
 
 
 def summary(result: Approximation) -> str:
     """What was built, how large it is, and what is known of its error."""
+    return "\n".join([_title(result), *(_row(*row) for row in _rows(result))])
+
+
+def summary_html(result: Approximation) -> str:
+    """The same for a notebook."""
+    return table_html(("", ""), _rows(result), title=_title(result))
+
+
+def _title(result: Approximation) -> str:
+    status = _STATUS.get(result.facts.status, result.facts.status)
+    return f'Approximation by method "{result.facts.method}", {status}'
+
+
+def _rows(result: Approximation) -> list[tuple[str, str]]:
     facts, error, shape = result.facts, result.error, result.size
     norm = norm_name(error.norm, error.p)
-    upper = "not proved" if error.upper is None else f"<= {error.upper:.4g} proved"
-    seen = "seen" if error.level is None else f"seen ({error.level:.0%} confidence)"
-    lines = [
-        f'Approximation by method "{facts.method}", {facts.status}',
-        _row("design", _design(result)),
-        _row(
+    upper = ", no proven bound" if error.upper is None else f" <= {error.upper:.4g} proven"
+    seen = "measured" if error.level is None else f"measured ({100 * error.level:.0f} % confidence)"
+    rows = [
+        ("design", _design(result)),
+        (
             "network",
             f"{shape.layers:,} layers ({shape.attention_layers:,} with attention), width "
             f"{shape.width}, {shape.heads} heads of size {shape.head_dim}, {shape.hidden} ReLUs; "
             f"{shape.parameters:,} parameters",
         ),
-        _row("grid", _grid(result)) if facts.cells else _row("fitted", _checked(result)),
-        _row("error", f"{error.lower:.4g} {seen} <= |f - T| {upper}; {norm}, asked {facts.tol:g}"),
-        *(_row("", f"{term.name} {term.value:.3g}: {term.why}") for term in error.terms),
+        ("grid", _grid(result)) if facts.cells else ("fitted", _checked(result)),
+        ("error", f"{error.lower:.4g} {seen} <= |f - T|{upper}; {norm}, tolerance {facts.tol:g}"),
+        *(("", f"{term.name} {term.value:.3g}: {term.why}") for term in error.terms),
     ]
     if error.exceptional:
-        lines.append(_row("exceptions", f"inputs of measure {error.exceptional:.3g} in all"))
-    lines += [_row("assumes", text) for text in error.assumes]
+        rows.append(("exceptions", f"inputs of measure {error.exceptional:.3g} in all"))
+    rows += [("assumes", text) for text in error.assumes]
     where = [[round(entry, 6) for entry in token] for token in error.at.tolist()]
     worst = f"x = {where}" if error.at.numel() <= _MOST_ENTRIES else "result.error.at"
-    lines.append(_row("worst", f"off by {error.at_error:.4g} in one entry at {worst}"))
-    return "\n".join(lines)
+    return [*rows, ("worst", f"off by {error.at_error:.4g} in one entry at {worst}")]
 
 
 def _design(result: Approximation) -> str:

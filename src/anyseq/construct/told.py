@@ -18,7 +18,7 @@ from anyseq.construct.fused import CellTable, Fused, KuhnTable
 from anyseq.construct.fused_adaptive import HatTable
 from anyseq.construct.fused_ridges import RidgeTable
 from anyseq.construct.lattice import strides
-from anyseq.construct.stages import WHOLE
+from anyseq.construct.stages import WHOLE, Stage
 from anyseq.construct.tensors import scale_of
 
 
@@ -35,11 +35,20 @@ class Node:
 @dataclass(frozen=True)
 class Told:
     """expected: by the name of a stage, what its reading should be for each token.
+    ids: the same for stages that read ids, in the unit of x.
     notes: by the name of a stage, further lines about x. nodes: if values are interpolated."""
 
     expected: Mapping[str, torch.Tensor] = field(default_factory=dict)
+    ids: Mapping[str, torch.Tensor] = field(default_factory=dict)
     notes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     nodes: tuple[Node, ...] = ()
+
+    def of(self, stage: Stage) -> torch.Tensor | None:
+        """What the reading of a stage should be, if that is known."""
+        if stage.name in self.ids:
+            return self.ids[stage.name] * stage.reading.digits[0]
+        found = self.expected.get(stage.name)
+        return None if found is None else stage.reading.known(found)
 
 
 @singledispatch
@@ -66,7 +75,7 @@ def _kuhn(fused: KuhnTable, x: torch.Tensor) -> Told:
 
 
 def _set_apart(y: torch.Tensor, scale: float) -> torch.Tensor:
-    """(tokens, entries): what tokens hold of the outputs y of all, scaled, others' less 2."""
+    """(tokens, entries): what tokens hold of all outputs y, scaled, others' shifted by -2."""
     others = 1 - torch.eye(len(y), dtype=torch.float64).repeat_interleave(y.shape[1], dim=1)
     return y.flatten() / scale - 2 * others
 
@@ -86,8 +95,8 @@ def _hats(fused: HatTable, x: torch.Tensor) -> Told:
     ends = zip(low[here].tolist(), (low + side)[here].tolist(), strict=True)
     box = " x ".join(f"[{first:g}, {last:g}]" for first, last in ends)
     note = (
-        f"x lies in the box {box}, one of {len(low):,}; the values of its nodes are what f is more "
-        "there than the hats of larger reach give"
+        f"x lies in the box {box}, one of {len(low):,}; the values of its nodes are what f is "
+        "there above the sum of the wider hats"
     )
     y = fused(x[None])[0]
     return _interpolated(x, y, _set_apart(y, fused.scale), note, nodes)
@@ -128,7 +137,7 @@ def _cells(fused: CellTable, x: torch.Tensor) -> Told:
     y = fused(x[None])[0]
     numbers = ", ".join(
         f"token {token} in {tuple(cell) if features > 1 else cell[0]}"
-        for token, cell in enumerate(cells.tolist(), 1)
+        for token, cell in enumerate(cells.tolist())
     )
     repeated = not fused.positions and len(cells.unique(dim=0)) < tokens
     erased = "two tokens lie in one cell: Theorem 2 maps the sequence to 0" if repeated else None
@@ -136,11 +145,11 @@ def _cells(fused: CellTable, x: torch.Tensor) -> Told:
         expected={
             "positions": x + base,
             "quantise": cells / fused.steps + base,
-            **_dense_ids(fused, cells),
             "value map": y,
             "clip": y,
             "idle": y,
         },
+        ids=_dense_ids(fused, cells),
         notes={
             "quantise": (f"cells, from 0 to {fused.steps - 1}: {numbers}",),
             "erase": (erased,) if erased else (),
@@ -161,6 +170,6 @@ def _dense_ids(fused: CellTable, cells: torch.Tensor) -> dict[str, torch.Tensor]
     final = context.final_ids(sequence[None])[0]
     swept = final - context.global_shift * (final.max() // (1 + context.global_shift))
     return {
-        "selective shifts": swept.double()[:, None],
-        "global shift": final.double()[:, None],
+        "selective shifts": swept.double()[:, None] / fused.steps,
+        "global shift": final.double()[:, None] / fused.steps,
     }

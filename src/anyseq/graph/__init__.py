@@ -8,7 +8,7 @@ from anyseq.graph.hearing import hears
 from anyseq.graph.keys import keys_attended, keys_kept
 from anyseq.graph.path import PATH_SECONDS, Path, hamiltonian_path
 from anyseq.graph.reach import PICTURE_TOKENS, Reach, connections_of, reach
-from anyseq.graph.refinement import Refinement, refine
+from anyseq.graph.refinement import Refinement, classes_by_layer, refine
 from anyseq.graph.symmetry import Symmetry, apart_after, fixing, symmetry
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "TooManyEdges",
     "apart_after",
     "arrivals",
+    "classes_by_layer",
     "connections_of",
     "dilution",
     "fixing",

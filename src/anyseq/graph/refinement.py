@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -96,6 +96,14 @@ def refine(design: Design) -> Refinement:
     colours, layer = rounds(cycle, begin, design.depth)
     classes = colours[design.bos :]
     return Refinement(classes, classes, layer)
+
+
+def classes_by_layer(design: Design) -> list[Array]:
+    """The classes of the positions after 0, 1, ... layers, up to the last one that changes them."""
+    first = np.unique(start(design)[design.bos :], return_inverse=True)[1].ravel()
+    found = refine(design)
+    between = [refine(replace(design, depth=layer)).classes for layer in range(1, found.rounds)]
+    return [first, *between, *[found.classes] * (found.rounds > 0)]
 
 
 def _told_by_counting(design: Design) -> int | None:

@@ -116,7 +116,7 @@ def _read_json(path: Any) -> Mapping[str, Any]:
         if file.is_dir():
             file = file / "config.json"
         if not file.is_file():
-            raise FileProblem(f"{str(file)!r} is not there; expected a config.json or its folder")
+            raise FileProblem(f"file not found: {file}; expected a config.json or its folder")
         found = json.loads(file.read_text())
     except (OSError, ValueError, RecursionError) as problem:
         raise FileProblem(f"{str(file)!r} cannot be read as a config: {problem}") from problem

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
+from textwrap import wrap
 
 import torch
 from torch import nn
 from torch.func import functional_call
 from torch.nn.functional import pad
 
+from anyseq.base import layers_text
 from anyseq.design import Design
 from anyseq.errors import InvalidArgument
 from anyseq.nn.attention import Attention, HeadWeights, multi_head
@@ -32,7 +34,11 @@ class Stack(nn.Module):
     `stack[i]` is an ordinary Block that shares the memory of layer i, and `len(stack)` the number
     of layers. (A table of gains that all layers share is the stack's: a Block is told it.) Layer i
     uses pattern i mod p of the design's cycle. Scores are not scaled.
+
+    stages: the names of consecutive layers, with their numbers, if somebody knows them.
     """
+
+    stages: tuple[tuple[str, int], ...] = ()
 
     def __init__(
         self, design: Design, shape: StackShape, tensors: Mapping[str, torch.Tensor]
@@ -166,6 +172,22 @@ class Stack(nn.Module):
 
     def __iter__(self) -> Iterator[Block]:
         return (self[layer] for layer in range(len(self)))
+
+    def __repr__(self) -> str:
+        shape = self.shape
+        lines = [
+            f"Stack: {shape.tokens} tokens x {shape.in_features} -> {shape.out_features} features",
+            f"  {layers_text(shape.layers)} ({shape.attention_layers:,} with attention), width "
+            f"{shape.width}, {shape.heads} heads of size {shape.head_dim}, {shape.hidden} ReLUs",
+            f"  {shape.parameters:,} parameters, {self.get_parameter('up_bias').dtype}",
+        ]
+        parts, first = [], 1
+        for name, layers in self.stages:
+            last = first + layers - 1
+            parts.append(f"{name} {first:,}-{last:,}" if layers > 1 else f"{name} {first:,}")
+            first = last + 1
+        lines += wrap(", ".join(parts), 80, initial_indent="  stages: ", subsequent_indent=" " * 4)
+        return "\n".join(lines)
 
     def fingerprint(self) -> str:
         """The SHA-256 of all weights: changes when any of them does, whatever changed it."""

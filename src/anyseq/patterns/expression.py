@@ -31,6 +31,15 @@ _NAMES: dict[str, type[Pattern]] = {
         Window,
     )
 }  # fmt: skip
+_EXAMPLES: dict[type[Pattern], str] = {  # of arguments, where 8 alone will not do
+    BigBird: "(64)",
+    Dilated: "(4, 2)",
+    Longformer: "(64, (0,))",
+    Neighbourhood: "((8, 8), 1)",
+    PerHead: "(window(4), causal)",
+    Random: "(3, 0)",
+    ShiftedWindows: "((8, 8), 4, 2)",
+}
 _LISTS = (Documents, Global)  # which take any number of numbers: "documents(3, 5)"
 
 _MOST_CHARACTERS = 4096
@@ -124,10 +133,14 @@ def _pattern(node: ast.expr) -> Pattern:
             return _made(_named(name), [], {})
         case ast.Call(ast.Name(name), arguments, keywords):
             cls = _named(name)
-            values = [_value(argument) for argument in arguments]
+            values = [_value(cls, at, argument) for at, argument in enumerate(arguments)]
             if cls in _LISTS and values and not isinstance(values[0], tuple):
                 values = [tuple(values)]
-            return _made(cls, values, {str(item.arg): _value(item.value) for item in keywords})
+            return _made(
+                cls,
+                values,
+                {str(one.arg): _value(cls, str(one.arg), one.value) for one in keywords},
+            )
     raise InvalidArgument(f"{ast.unparse(node)} is no pattern; expected a name such as window(64)")
 
 
@@ -147,12 +160,16 @@ def _usage(cls: type[Pattern]) -> str:
     if cls is Documents:
         return "documents(length, ...), such as documents(3, 5)"
     if cls is Window:
-        return "window(radius) or window(before, after)"
+        return "window(radius) or window(before, after), such as window(64)"
     needs = [str(one.replace(annotation=one.empty)) for one in signature(cls).parameters.values()]
-    return f"{name}({', '.join(needs)})" if needs else name
+    if not needs:
+        return name
+    example = _EXAMPLES.get(cls, "(8)")
+    return f"{name}({', '.join(needs)}), such as {name}{example}"
 
 
-def _value(node: ast.expr) -> Any:
+def _value(cls: type[Pattern], at: int | str, node: ast.expr) -> Any:
+    """The value of an argument, by its place or its name."""
     match node:
         case ast.Constant(int() as value) if not isinstance(value, bool):
             return _number(value)
@@ -161,10 +178,22 @@ def _value(node: ast.expr) -> Any:
         case ast.Constant(str() as word):
             return word
         case ast.Tuple(elements):
-            return tuple(_value(element) for element in elements)
-        case ast.Constant():
-            raise InvalidArgument(f"{ast.unparse(node)} is no pattern and no whole number")
-    return _pattern(node)
+            return tuple(_value(cls, at, element) for element in elements)
+    if cls is PerHead:
+        return _pattern(node)
+    name = at if isinstance(at, str) else _argument(cls, at)
+    raise InvalidArgument(
+        f"{name} {ast.unparse(node)!r} is not a whole number; expected {_usage(cls)}"
+    )
+
+
+def _argument(cls: type[Pattern], at: int) -> str:
+    """What the argument at that place is called; those of a list, and the only one, have no other
+    name than that."""
+    if cls is Window:
+        return "radius" if at == 0 else "after"
+    names = list(signature(cls).parameters)
+    return "argument" if cls in _LISTS or at >= len(names) else names[at]
 
 
 def _number(value: int) -> int:

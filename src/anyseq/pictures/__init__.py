@@ -7,7 +7,9 @@ from anyseq.errors import MissingExtra
 if find_spec("matplotlib") is None:
     raise MissingExtra('pictures need matplotlib: pip install "anyseq[plots]"')
 
+from anyseq.pictures.animate import animate
+from anyseq.pictures.animation import Animation
 from anyseq.pictures.show import show
 from anyseq.pictures.style import save
 
-__all__ = ["save", "show"]
+__all__ = ["Animation", "animate", "save", "show"]

@@ -18,7 +18,7 @@ from matplotlib.ticker import NullLocator
 from anyseq.base import layers_text
 from anyseq.errors import InvalidArgument
 from anyseq.graph import arrivals
-from anyseq.pictures.style import COLOURS, INK
+from anyseq.pictures.style import COLOURS, INK, Picture
 from anyseq.verdicts import Card, Comparison
 from anyseq.verdicts.compare_text import comparison_head
 from anyseq.verdicts.text import ANSWERS
@@ -36,13 +36,13 @@ def comparison_figure(comparison: Comparison) -> Figure:
     cards = [card for card in comparison.cards if card.design is not None]
     if not cards:
         raise InvalidArgument(
-            "show: no design describes any of these, so that it is not known who reaches whom; "
-            "expected one or more that `read` can describe"
+            "show: no design describes any of these, so that it is not known which tokens each "
+            "token reaches; expected one or more that `read` can describe"
         )
     rows = ceil(len(cards) / _COLUMNS)
     columns = ceil(len(cards) / rows)
     heights = [3.9 * rows + 0.4, 1.1 + 0.26 * len(cards)]
-    made = Figure(figsize=(3.3 * max(columns, 2) + 0.9, sum(heights)), layout="constrained")
+    made = Picture(figsize=(3.3 * max(columns, 2) + 0.9, sum(heights)), layout="constrained")
     top, bottom = made.subfigures(2, 1, squeeze=False, height_ratios=heights, hspace=0.04).flatten()
     top.suptitle(comparison_head(cards), fontsize=11, color=INK)
     _panels(top, cards, rows, columns)

@@ -19,7 +19,7 @@ def contextual_figure(context: Contextual) -> Figure:
     sequences = context.sequences()
     ids = context.final_ids(sequences)
     ranks = ids.flatten().argsort().argsort().view_as(ids) + 1
-    made, panels = figure(2, width=4.4, height=4.4)
+    made, panels = figure(2, width=4.4, height=4.4, share="xy")
     steps = context.steps
     for token, panel in enumerate(panels):
         grid = ranks[:, token].view(steps, steps)
@@ -36,11 +36,13 @@ def contextual_figure(context: Contextual) -> Figure:
                         ha="center", va="center", fontsize=64 / steps,
                         color="white" if rank < 0.6 * ids.numel() else "black",
                     )  # fmt: skip
-        panel.set_xlabel("$x_2$")
-        panel.set_ylabel("$x_1$")
-        panel.set_title(f"token {token + 1}", fontsize=10)
+        panel.set_xlabel("token 1")
+        panel.set_ylabel("token 0")
+        panel.set_title(f"ids of token {token}", fontsize=10)
     pairs, different = ids.numel(), ids.unique().numel()
     made.suptitle(
-        f"Rank of a token's id in its sequence: {pairs} pairs, {different} ids", fontsize=11
+        f"{different} different ids for {pairs} tokens in their sequences\n"
+        "(a number is the rank of the id: none stands twice)",
+        fontsize=11,
     )
     return made

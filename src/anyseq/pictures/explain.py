@@ -1,4 +1,4 @@
-"""What the stages of a network did to one input."""
+"""What the stages of a network did to one input. Tokens count from 0, layers and heads from 1."""
 
 from __future__ import annotations
 
@@ -8,35 +8,96 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from anyseq.construct.explain import Explanation, Hit, Step
+from anyseq.construct.stages import ID
 from anyseq.construct.told import Node
-from anyseq.pictures.style import COLOURS, INK, figure
+from anyseq.pictures.ids import Column, draw_table
+from anyseq.pictures.style import COLOURS, INK, Picture, plain
 
 _MOST_LINES = 6
+_MOST_COLUMNS = 5  # of ids
+_A_ROW = 4  # panels
 _LARGE = 100.0  # readings beyond it are drawn on a logarithmic scale
 
 
 def explanation_figure(made: Explanation) -> Figure:
     """One panel per stage that changed something: its reading, token by token, as the layers go by;
-    a stage with one attention layer shows where its heads look; then the nodes, if values were
-    interpolated."""
+    ids as a table, equal ones in one colour; of a stage with one attention layer, what its heads
+    attend to; then the nodes, if values were interpolated."""
     busy = [step for step in made.steps if step.hits]
     nodes = made.nodes if len(made.nodes) > 1 else ()
-    drawn, panels = figure(len(busy) + bool(nodes), width=3.4, height=3.6)
+    widths = [_width(step) for step in busy] + [3.4] * bool(nodes)
+    rows = [widths[at : at + _A_ROW] for at in range(0, len(widths), _A_ROW)]
+    drawn = Picture(
+        figsize=(max(map(sum, rows), default=3.4), 3.3 * max(len(rows), 1) + 0.4),
+        layout="constrained",
+    )
+    drawn.suptitle(explanation_title(made), fontsize=11, color=INK)
+    panels: list[Axes] = []
+    if rows:
+        parts = drawn.subfigures(len(rows), 1, squeeze=False).flatten()
+        for part, row in zip(parts, rows, strict=True):
+            axes = part.subplots(1, len(row), squeeze=False, gridspec_kw={"width_ratios": row})
+            panels += axes.flatten().tolist()
+    for panel in panels:
+        plain(panel)
+    known = explanation_ids(made)
     for step, panel in zip(busy, panels, strict=False):
-        looking = [hit for hit in step.hits if hit.looks]
-        if len(looking) == 1 and len(looking[0].looks) > 1:
-            _draw_looks(panel, looking[0])
-        else:
-            _draw_reading(panel, step, len(made.x))
+        _draw(panel, step, len(made.x), known)
         panel.set_title(step.stage.name, fontsize=10)
     if nodes:
         _draw_nodes(panels[-1], nodes)
+    return drawn
+
+
+def explanation_title(made: Explanation) -> str:
+    """The input, and what runs on it."""
     x = ", ".join(f"{value:.4g}" for value in made.x.flatten()[:8].tolist())
     more = ", ..." if made.x.numel() > 8 else ""
-    drawn.suptitle(
-        f'method "{made.method}", {made.layers:,} layers, x = ({x}{more})', fontsize=11, color=INK
-    )
-    return drawn
+    return f'What {made.layers:,} layers by method "{made.method}" did to x = ({x}{more})'
+
+
+def explanation_ids(made: Explanation) -> torch.Tensor:
+    """All ids that a token has had, in ascending order."""
+    ids = [torch.empty(0, dtype=torch.float64)]
+    for step in made.steps:
+        if step.stage.reading.label == ID:
+            ids += [step.before.flatten(), *(hit.after.flatten() for hit in step.hits)]
+    every: torch.Tensor = torch.cat(ids).unique()
+    return every
+
+
+def _draw(panel: Axes, step: Step, tokens: int, known: torch.Tensor) -> None:
+    columns = _columns(step)
+    attending = [hit for hit in step.hits if hit.looks]
+    if columns:
+        draw_table(panel, columns, known)
+    elif len(attending) == 1 and len(attending[0].looks) > 1:
+        _draw_attention(panel, attending[0])
+    else:
+        _draw_reading(panel, step, tokens)
+
+
+def _width(step: Step) -> float:
+    columns = _columns(step)
+    return 0.9 + 1.0 * len(columns) if columns else 3.4
+
+
+def _columns(step: Step) -> list[Column]:
+    """Of ids: before the stage, and after the layers that changed one; of what becomes of ids:
+    both. Of other numbers none."""
+    if step.stage.reading.label != ID:
+        if step.ids is None or step.after.shape[1] > 1:
+            return []
+        return [
+            Column("id", step.ids),
+            Column(step.stage.reading.label, step.after[:, 0], ids=False),
+        ]
+    columns = [Column("before", step.before[:, 0])]
+    columns += [Column(f"layer {hit.layer + 1:,}", hit.after[:, 0]) for hit in step.hits]
+    if len(columns) > _MOST_COLUMNS:
+        last = columns[-1]
+        columns = [*columns[: _MOST_COLUMNS - 1], Column(f"... {last.head}", last.numbers)]
+    return columns
 
 
 def _draw_reading(panel: Axes, step: Step, tokens: int) -> None:
@@ -52,8 +113,8 @@ def _draw_reading(panel: Axes, step: Step, tokens: int) -> None:
         for number in range(values.shape[2])
     ]
     for colour, (token, number) in enumerate(lines[:_MOST_LINES]):
-        label = "every token" if same else f"token {token + 1}"
-        label += f", {number + 1}" if values.shape[2] > 1 else ""
+        label = "every token" if same else f"token {token}"
+        label += f", number {number}" if values.shape[2] > 1 else ""
         height = values[:, token, number]
         panel.step(at, height, where="post", color=COLOURS[colour], lw=1.6, label=label)
     if float(values.abs().max()) > _LARGE:
@@ -64,8 +125,8 @@ def _draw_reading(panel: Axes, step: Step, tokens: int) -> None:
     panel.legend(fontsize=8, frameon=False)
 
 
-def _draw_looks(panel: Axes, hit: Hit) -> None:
-    """Row: a token; column: a head; in it the token it looks at, darker for more weight."""
+def _draw_attention(panel: Axes, hit: Hit) -> None:
+    """Row: a token; column: a head; in it the token it attends to, darker for more weight."""
     weights = torch.stack(list(hit.looks.values()))
     bos = weights.shape[1] - len(hit.after)
     most, at = weights[:, bos:].max(2)
@@ -79,12 +140,12 @@ def _draw_looks(panel: Axes, hit: Hit) -> None:
         for head in range(heads):
             for token in range(tokens):
                 place = int(at[head, token]) - bos
-                text = "BOS" if place < 0 else str(place + 1)
+                text = "BOS" if place < 0 else str(place)
                 panel.text(head, token, text, ha="center", va="center", color=INK, fontsize=10)
     panel.set_xticks(range(heads), [str(head + 1) for head in hit.looks])
-    panel.set_yticks(range(tokens), [str(token + 1) for token in range(tokens)])
+    panel.set_yticks(range(tokens), [str(token) for token in range(tokens)])
     panel.set_xlabel("head")
-    panel.set_ylabel("token ... looks at token", fontsize=9)
+    panel.set_ylabel("token i attends to token", fontsize=9)
 
 
 def _draw_nodes(panel: Axes, nodes: tuple[Node, ...]) -> None:

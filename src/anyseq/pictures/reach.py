@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import textwrap
+
 import numpy as np
 from matplotlib import colormaps
 from matplotlib.colors import BoundaryNorm, Colormap
@@ -14,11 +16,11 @@ from anyseq.graph import Reach
 from anyseq.pictures.style import INK, PALE, figure
 
 
-def reach_figure(reach: Reach) -> Figure:
-    """Row k, column j: the layers after which token k has heard of token j; pale is never."""
+def reach_figure(reach: Reach, title: str = "") -> Figure:
+    """Row i, column j: the layers that token j needs to reach token i; pale is never."""
     layers = reach.layers_per_pair().astype(float)
     layers[layers < 0] = np.nan
-    made, (panel,) = figure(1)
+    made, (panel,) = figure(1, width=4.8, height=4.2)
     most = max(1, int(np.nanmax(layers)))
     colours = _colours(most)
     image = panel.imshow(
@@ -29,21 +31,23 @@ def reach_figure(reach: Reach) -> Figure:
     )
     for axis in (panel.xaxis, panel.yaxis):
         axis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
-    panel.set_xlabel("depends on token j")
-    panel.set_ylabel("token k")
+    panel.set_xlabel("source token j")
+    panel.set_ylabel("token i")
     bar = made.colorbar(image, ax=panel, shrink=0.8)
-    bar.set_label("layers needed")
+    bar.set_label("layers that token j needs to reach token i")
     bar.ax.yaxis.set_major_locator(MaxNLocator(nbins=8, integer=True))
     bar.ax.minorticks_off()
     if np.isnan(layers).any():
         never = Patch(facecolor=PALE, edgecolor=INK, linewidth=0.5, label="never")
         made.legend(handles=[never], loc="outside lower right", fontsize=9, frameon=False)
-    wanted = "all pairs" if reach.target == "all" else "all pairs j ≤ k"
+    wanted = "all pairs" if reach.target == "all" else "all pairs j ≤ i"
     if reach.layers is None:
-        title = "some pairs never meet"
+        says = "some tokens never reach some others"
     else:
-        title = f"{wanted} meet within {layers_text(reach.layers)}"
-    panel.set_title(title, fontsize=10)
+        says = f"{wanted} meet within {layers_text(reach.layers)}"
+    panel.set_title(says, fontsize=10)
+    if title:
+        made.suptitle(textwrap.fill(title, 52), fontsize=11, color=INK)
     return made
 
 

@@ -8,7 +8,6 @@ from matplotlib.figure import Figure
 from anyseq.construct import Approximation
 from anyseq.construct.error import SUP
 from anyseq.construct.target import Function
-from anyseq.construct.text import steps_text
 from anyseq.pictures.style import BAND, COLOURS, TARGET, figure
 
 _POINTS = 801
@@ -18,7 +17,7 @@ _MOST_PANELS = 4
 def slice_figure(result: Approximation, *, f: Function | None = None) -> Figure:
     """T as the first entry runs over [0, 1], the others fixed at the worst input seen.
 
-    One panel per token (the first four), output feature 1. In sup norm the band T ± upper is
+    One panel per token (the first four), output feature 0. In sup norm the band T ± upper is
     proved to hold the target, whether or not it is drawn.
     """
     upper = result.error.upper if result.error.norm == SUP else None
@@ -31,24 +30,25 @@ def slice_figure(result: Approximation, *, f: Function | None = None) -> Figure:
     line, x = line[covered], x[covered]
     values = result(x)[:, :, 0]
     wanted = None if f is None else f(x)[:, :, 0]
-    made, panels = figure(tokens, width=max(3.2, 8.4 / tokens))
+    entry = "token 0" if result.size.in_features == 1 else "feature 0 of token 0"
+    made, panels = figure(tokens, width=max(3.2, 8.4 / tokens), share="y")
     for token, panel in enumerate(panels):
         colour = COLOURS[token % len(COLOURS)]
         y = values[:, token]
         if upper is not None:
             panel.fill_between(
                 line, y - upper, y + upper, color=colour, alpha=BAND, lw=0,
-                label=f"proved band, ± {upper:.3g}",
+                label=f"proven band, T ± {upper:.3g}",
             )  # fmt: skip
         panel.plot(line, y, color=colour, lw=1.6, label="network T")
         if wanted is not None:
             panel.plot(line, wanted[:, token], color=TARGET, lw=1.0, ls="--", label="target f")
-        panel.set_xlabel("$x_{1,1}$, other entries as in the worst input")
-        panel.set_title(f"output of token {token + 1}", fontsize=10)
+        panel.set_xlabel(f"{entry} of the input")
+        panel.set_title(f"output of token {token}", fontsize=10)
         panel.legend(fontsize=8, frameon=False)
-    grid = f"{steps_text(result)}, " if result.facts.cells else ""
     made.suptitle(
-        f'method "{result.method}", {grid}{result.size.layers:,} layers',
+        f"The network T along a line through its worst input\n{result.size.layers:,} layers by "
+        f'method "{result.method}", tolerance {result.facts.tol:g}; all but {entry} is fixed',
         fontsize=11,
     )
     return made

@@ -12,8 +12,8 @@ from anyseq.pictures.style import BAND, COLOURS, TARGET, figure
 
 
 def tolerance_figure(results: Mapping[str, Sequence[Approximation]]) -> Figure:
-    """Per label a series of results with falling tolerance: [seen, proved] error, parameters."""
-    made, (errors, sizes) = figure(2, width=4.6)
+    """By label, results with falling tolerance: [measured, proven] error, and parameters."""
+    made, (errors, sizes) = figure(2, width=4.6, share="x")
     for (label, series), colour in zip(results.items(), COLOURS, strict=False):
         tolerances = [result.facts.tol for result in series]
         lower = [result.error.lower for result in series]
@@ -25,14 +25,14 @@ def tolerance_figure(results: Mapping[str, Sequence[Approximation]]) -> Figure:
             tolerances, [result.size.parameters for result in series],
             color=colour, lw=1.6, marker="o", ms=4, label=label,
         )  # fmt: skip
-    errors.plot(tolerances, tolerances, color=TARGET, lw=0.8, ls=":", label="asked")
+    errors.plot(tolerances, tolerances, color=TARGET, lw=0.8, ls=":", label="tolerance")
     for panel in (errors, sizes):
         panel.set_xscale("log", base=2)
         panel.set_yscale("log")
         panel.set_xticks(tolerances, [f"{tol:g}" for tol in tolerances])
-        panel.set_xlabel("tolerance asked")
-        panel.invert_xaxis()
+        panel.set_xlabel("tolerance")
         panel.legend(fontsize=8, frameon=False)
-    errors.set_title("error: proved (▼) and seen (▲)", fontsize=10)
+    errors.invert_xaxis()
+    errors.set_title("error: proven (▼) and measured (▲) bounds", fontsize=10)
     sizes.set_title("parameters", fontsize=10)
     return made

@@ -42,8 +42,8 @@ def parse_position(text: str) -> Position:
     name = text.strip().lower()
     if name.startswith("urpe(") and name.endswith(")"):
         return URPE(parse_position(name[5:-1]))
-    if (grid := re.fullmatch(r"grid\(([0-9]{1,18}(?:\s*,\s*[0-9]{1,18})*)\)", name)) is not None:
-        return GridBias(tuple(map(int, grid[1].split(","))))
+    if (grid := re.fullmatch(r"grid\((.*)\)", name)) is not None:
+        return GridBias(tuple(_length(text, part.strip()) for part in grid[1].split(",")))
     if name not in _NAMES:
         known = ", ".join(_NAMES)
         raise InvalidArgument(
@@ -51,3 +51,11 @@ def parse_position(text: str) -> Position:
             "lengths of the axes of an array, or urpe(one of them)"
         )
     return _NAMES[name]()
+
+
+def _length(text: str, part: str) -> int:
+    if re.fullmatch("[0-9]{1,18}", part) is None:
+        raise InvalidArgument(
+            f"position {text!r}: length {part!r} is not a whole number; expected such as grid(8, 8)"
+        )
+    return int(part)

@@ -12,7 +12,7 @@ from anyseq.design import Design, parse_design
 from anyseq.errors import InvalidArgument
 from anyseq.graph import Dilution, TooManyEdges, dilution
 from anyseq.verdicts.check import NoLength, check
-from anyseq.verdicts.compare_text import comparison_rows, comparison_text
+from anyseq.verdicts.compare_text import comparison_html, comparison_rows, comparison_text
 from anyseq.verdicts.costs import Costs, costs
 from anyseq.verdicts.positions_from import positions_from
 from anyseq.verdicts.verdict import SECONDS, Verdict
@@ -83,6 +83,9 @@ class Comparison:
 
     def __str__(self) -> str:
         return comparison_text(self.cards)
+
+    def _repr_html_(self) -> str:
+        return comparison_html(self.cards)
 
 
 def compare(

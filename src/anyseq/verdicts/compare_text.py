@@ -8,7 +8,7 @@ from itertools import zip_longest
 from math import ceil
 from typing import TYPE_CHECKING
 
-from anyseq.base import layers_text
+from anyseq.base import layers_text, table_html
 from anyseq.verdicts.text import ANSWERS
 
 if TYPE_CHECKING:
@@ -54,19 +54,34 @@ def comparison_text(cards: Sequence[Card]) -> str:
     """The question, who is who, and tables of a few columns."""
     lines = [*textwrap.wrap(comparison_head(cards), _WIDTH), ""]
     for card in cards:
-        subject = card.subject.removeprefix(f"{_number(card.tokens)} tokens, ")
-        lines += _wrapped(f"  {card.name}  ", subject)
+        lines += _wrapped(f"  {card.name}  ", _subject(card))
     rows, many = comparison_rows(cards), ceil(len(cards) / ceil(len(cards) / _COLUMNS))
     for first in range(0, len(cards), many):
         part = [(label, cells[first : first + many]) for label, cells in rows]
         lines += ["", *_table([card.name for card in cards[first : first + many]], part)]
-    lines += ["", *textwrap.wrap(_DILUTED + _followed(cards), _WIDTH)]
-    lines += ["", *textwrap.wrap(_OPERATIONS, _WIDTH)]
-    later = [card.name for card in cards if card.target == "all" and _sees_nothing_later(card)]
-    if later:
-        hint = "no layer sees later tokens; the target causal asks about causal functions"
-        lines += ["", *textwrap.wrap(f"{', '.join(later)}: {hint}.", _WIDTH)]
+    for note in _notes(cards):
+        lines += ["", *textwrap.wrap(note, _WIDTH)]
     return "\n".join(lines)
+
+
+def comparison_html(cards: Sequence[Card]) -> str:
+    """The same for a notebook, in one table."""
+    rows = [("", *map(_subject, cards))]
+    rows += [(label, *cells) for label, cells in comparison_rows(cards)]
+    head = ("", *(card.name for card in cards))
+    return table_html(head, rows, title=comparison_head(cards), notes=_notes(cards))
+
+
+def _subject(card: Card) -> str:
+    return card.subject.removeprefix(f"{_number(card.tokens)} tokens, ")
+
+
+def _notes(cards: Sequence[Card]) -> list[str]:
+    """What words and numbers mean."""
+    notes = [_DILUTED + _followed(cards), _OPERATIONS]
+    later = [card.name for card in cards if card.target == "all" and _sees_nothing_later(card)]
+    hint = "no layer sees later tokens; the target causal asks about causal functions"
+    return [*notes, f"{', '.join(later)}: {hint}."] if later else notes
 
 
 def comparison_head(cards: Sequence[Card]) -> str:

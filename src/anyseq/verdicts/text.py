@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from anyseq.base import table_html, text_html
 from anyseq.positions import Absolute
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ ANSWERS = {True: "yes", False: "no", None: "unknown"}
 AS_READ = "as read"
 """What facts about a model rest on, in the place of a theorem."""
 
+_Row = tuple[str, str]
 _WIDTH = 80
 _REPAIRS = 3  # shown; the screen is small
 
@@ -25,51 +27,61 @@ def verdict_text(verdict: Verdict) -> str:
     norms and targets."""
     parts = [
         [*_wrapped("", verdict.headline), "", *_wrapped("", verdict.subject)],
-        list(_found(verdict)),
-        [line for task in verdict.tasks for line in _wrapped("  task    ", str(task))],
-        list(_shown(verdict)),
-        list(_repairs(verdict)),
+        *([line for row in rows for line in _wrapped(*row)] for rows in _rows(verdict)),
         [textwrap.indent(verdict.table(), "  ")],
     ]
     return "\n\n".join("\n".join(lines) for lines in parts if lines)
 
 
-def _found(verdict: Verdict) -> Iterator[str]:
+def verdict_html(verdict: Verdict) -> str:
+    """The same for a notebook."""
+    rows = [row for part in _rows(verdict) for row in part]
+    what = table_html(("", verdict.subject), rows, title=verdict.headline)
+    return f"{what}\n{text_html(verdict.table())}"
+
+
+def _rows(verdict: Verdict) -> list[list[_Row]]:
+    """Labels and sentences: findings, tasks, what shows the answer, repairs."""
+    tasks = [("task", str(task)) for task in verdict.tasks]
+    return [list(_found(verdict)), tasks, list(_shown(verdict)), list(_repairs(verdict))]
+
+
+def _found(verdict: Verdict) -> Iterator[_Row]:
     for one in verdict.findings:
         if one.theorem == AS_READ:
             head = "known" if one.rule == "declared" else one.rule
-            yield from _wrapped(f"  {head:<8}", one.saw)
+            yield head, one.saw
             continue
         said = f"{one.rule}: {one.saw.rstrip('.')} [{one.theorem}]"
-        yield from _wrapped(f"  {ANSWERS[one.holds]:<8}", said)
+        yield ANSWERS[one.holds], said
     if verdict.assumes:
-        yield from _wrapped("  assumes ", "what was seen, in a copy with random weights")
+        yield "assumes", "what was seen, in a copy with random weights"
 
 
-def _shown(verdict: Verdict) -> Iterator[str]:
+def _shown(verdict: Verdict) -> Iterator[_Row]:
     """What shows the answer, and what else is known."""
     if verdict.witness is not None:
-        yield from _wrapped("  witness ", str(verdict.witness))
+        yield "witness", str(verdict.witness)
     if verdict.certificate is not None:
-        yield from _wrapped("  proof   ", str(verdict.certificate))
+        yield "proof", str(verdict.certificate)
     if verdict.witness is not None and verdict.witness.name == "W5":
         hint = "no layer sees later tokens; the target causal asks about causal functions"
-        yield from _wrapped("  note    ", hint)
+        yield "note", hint
     design = verdict.design
     plain = design is not None and design.layers is None and design.position == Absolute()
     if plain and design is not None and design.depth is None:
         conditions = ", ".join(map(_condition, verdict.fixed_width))
         known = f"conditions of Yun et al. 2020b for fixed width, in L^p: {conditions}"
-        yield from _wrapped("  also    ", known)
+        yield "also", known
 
 
-def _repairs(verdict: Verdict) -> Iterator[str]:
+def _repairs(verdict: Verdict) -> Iterator[_Row]:
     for fix in verdict.fixes[:_REPAIRS]:
-        yield from _wrapped("  repair  ", f"{fix.change} ({_cost(fix)})")
+        yield "repair", f"{fix.change} ({_cost(fix)})"
     if len(verdict.fixes) > _REPAIRS:
-        yield f"  repair  and {len(verdict.fixes) - _REPAIRS} more, in verdict.fixes"
+        yield "repair", f"and {len(verdict.fixes) - _REPAIRS} more, in verdict.fixes"
     if not verdict.fixes_complete:
-        yield from _wrapped("  repair  ", f"not all were tried in {verdict.seconds:g} s")
+        yield "repair", f"not all were tried in {verdict.seconds:g} s"
 
 
 def _cost(fix: Fix) -> str:
@@ -85,7 +97,8 @@ def _condition(one: Finding) -> str:
     return f"{one.rule} {ANSWERS[one.holds]}"
 
 
-def _wrapped(start: str, text: str) -> list[str]:
+def _wrapped(label: str, text: str) -> list[str]:
+    start = f"  {label:<8}" if label else ""
     return textwrap.wrap(
         text, _WIDTH, initial_indent=start, subsequent_indent=" " * len(start),
         break_long_words=False, break_on_hyphens=False,

@@ -13,7 +13,7 @@ from anyseq.design import Design
 from anyseq.graph import Reach
 from anyseq.verdicts.certificate import Certificate
 from anyseq.verdicts.headline import headline
-from anyseq.verdicts.text import ANSWERS, verdict_text
+from anyseq.verdicts.text import ANSWERS, verdict_html, verdict_text
 from anyseq.verdicts.witness import Witness
 
 if TYPE_CHECKING:
@@ -237,3 +237,7 @@ class Verdict:
     def __str__(self) -> str:
         with within(self.seconds):
             return verdict_text(self)
+
+    def _repr_html_(self) -> str:
+        with within(self.seconds):
+            return verdict_html(self)

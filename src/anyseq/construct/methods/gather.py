@@ -123,9 +123,9 @@ class GatherRecipe:
     notes: tuple[str, ...] = ()
     exceptional: float = 0.0
 
-    values_label: ClassVar[str] = "values, scaled, others' less 2"
+    values_label: ClassVar[str] = "candidate outputs, other tokens' shifted by -2"
     adds: ClassVar[str] = (
-        "Every token adds up f from node to node, as far as x has come: at the nodes around x, "
+        "Every token interpolates f between nearby grid points: the values at the nodes around x, "
         "with their weights."
     )
 

@@ -130,7 +130,8 @@ class AdaptiveRecipe(GatherRecipe):
     leaves: Leaves = field(kw_only=True)
 
     adds: ClassVar[str] = (
-        "Every token adds up the values at the nodes around x, of every level, with their weights."
+        "Every token interpolates f between nearby grid points, of every level: the values at the "
+        "nodes around x, with their weights."
     )
 
     @property

@@ -244,7 +244,7 @@ class WideRecipe:
         front, layers = self.front.gathering.layers, self.shape.layers
         result = Reading("T", 0, self.ask.out_features)
         everything = Reading("features", 0, self.shape.width)
-        before = "Places are found, and slots filled, up to the last step."
+        before = "Positions are found, and slots filled, up to the last step."
         last = "The last step of the gathering; then every token adds up its own ridges."
         stages = [Stage("gather", front - 1, before, everything)] if front > 1 else []
         stages.append(Stage("ridges", 1, last, result))

@@ -8,10 +8,11 @@ from math import isfinite
 from textwrap import indent, wrap
 from typing import Any
 
-from anyseq.base import layers_named
+from anyseq.base import layers_named, table_html, text_html
 
 _COLUMNS = 80
 _MARGIN = 19
+_SNIPPET = "This shows the first fault on `model`:"
 
 
 @dataclass(frozen=True)
@@ -93,22 +94,39 @@ class Audit:
         return found
 
     def __str__(self) -> str:
-        count = len(self.faults)
-        verdict = "no fault found" if self.passed else f"{count} fault{'s' * (count > 1)} found"
-        lines = [*wrap(f"{self.subject}: {verdict}", _COLUMNS), ""]
+        lines = [*wrap(self._headline, _COLUMNS), ""]
         for fault in self.faults:
             lines += [str(fault), ""]
-        lines += _item("declared", [self.declared])
-        if self.checked:
-            lines += _item("checked", [", ".join(one.name for one in self.checked)])
-        for one in self.skipped:
-            lines += _item("skipped", [f"{one.name}: {one.says}"])
-        for note in self.notes:
-            lines += _item("note", [note])
+        for head, sentence in self._rows():
+            lines += _item(head, [sentence])
         if self.faults:
-            lines += ["", "  This shows the first fault on `model`:", ""]
-            lines += [indent(self.faults[0].snippet.rstrip(), "    ")]
+            lines += ["", f"  {_SNIPPET}", "", indent(self._snippet, "    ")]
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        rows = [(fault.rule, "\n".join(fault._sentences())) for fault in self.faults]
+        shown = table_html(("", ""), [*rows, *self._rows()], title=self._headline)
+        return f"{shown}\n<p>{_SNIPPET}</p>{text_html(self._snippet)}" if self.faults else shown
+
+    @property
+    def _headline(self) -> str:
+        count = len(self.faults)
+        verdict = "no fault found" if self.passed else f"{count} fault{'s' * (count > 1)} found"
+        return f"{self.subject}: {verdict}"
+
+    @property
+    def _snippet(self) -> str:
+        return self.faults[0].snippet.rstrip()
+
+    def _rows(self) -> Iterator[tuple[str, str]]:
+        """All but the faults: a label and a sentence."""
+        yield "declared", self.declared
+        if self.checked:
+            yield "checked", ", ".join(one.name for one in self.checked)
+        for one in self.skipped:
+            yield "skipped", f"{one.name}: {one.says}"
+        for note in self.notes:
+            yield "note", note
 
 
 def _item(head: str, sentences: Iterator[str] | list[str]) -> list[str]:
