@@ -19,7 +19,7 @@ def test_the_page_runs_in_order(
     differences = re.findall(r"differs by (?:tensor\()?([-\de.]+)", out)
     assert len(differences) == 2
     assert all(float(number) <= 1e-9 for number in differences)
-    assert "says the same at every stage" in " ".join(out.split())
+    assert "agrees at every stage" in " ".join(out.split())
     for file in ("network.onnx", "network.pt2", "network.safetensors", "explained.png"):
         assert (tmp_path / file).stat().st_size > 1000
 

@@ -32,7 +32,7 @@ def test_every_method_and_the_usual_means() -> None:
     assert "2 tokens, by parameters not 0, 100x or more from this error on: sort " in text
     assert "Not reached" not in text
     assert max(map(len, text.splitlines())) <= 80
-    assert "Chebyshev: smaller than every proved network" in text
+    assert "Chebyshev: smaller than every proven network" in text
 
 
 def _hundred(rows: list[dict[str, Any]], count: str) -> set[str]:

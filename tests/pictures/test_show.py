@@ -11,7 +11,10 @@ import anyseq as aq
 from anyseq.construct.contextual import Contextual
 from anyseq.construct.functions import FUNCTIONS
 from anyseq.errors import InvalidArgument
+from anyseq.experiments import Table
+from anyseq.graph import refine
 from anyseq.pictures.bench_check import bench_check_figure
+from anyseq.pictures.experiment import experiment_figure, grouped
 from anyseq.pictures.tolerance import tolerance_figure
 
 
@@ -38,9 +41,11 @@ def test_the_band_of_a_sup_norm_result_holds_the_target() -> None:
     result = approximation(0.2, "gather", "sup")
     figure = aq.show(result, f=FUNCTIONS["sort"])
     text = words(figure)
-    assert "proved band, ± " in text
+    assert "proven band, T ± " in text
     assert "target f" in text
-    assert "output of token 2" in text
+    assert "output of token 1" in text
+    assert "token 2" not in text, "tokens count from 0"
+    assert figure.axes[0].get_ylim() == figure.axes[1].get_ylim(), "they compare"
     band = figure.axes[1].collections[0].get_paths()[0].get_extents()
     network, target = figure.axes[1].lines
     assert band.y0 <= np.min(np.asarray(target.get_ydata()))
@@ -50,29 +55,32 @@ def test_the_band_of_a_sup_norm_result_holds_the_target() -> None:
 
 def test_an_l_p_result_has_no_band_and_needs_no_target() -> None:
     text = words(aq.show(approximation(0.3, "yun", "lp")))
-    assert "proved band" not in text
+    assert "proven band" not in text
     assert "target f" not in text
 
 
 def test_an_explanation_shows_its_stages() -> None:
     x = torch.tensor([[0.1], [0.7]], dtype=torch.float64)
     gather = words(aq.show(approximation(0.2, "gather", "sup").explain(x)))
-    for word in ("gather", "interpolate", "select", "nodes around x", "looks at token", "token 2"):
+    for word in (
+        "gather",
+        "interpolate",
+        "select",
+        "nodes around x",
+        "attends to token",
+        "token 1",
+    ):
         assert word in gather
     figure = aq.show(approximation(0.3, "yun", "lp").explain(x))
     yun = words(figure)
     for word in ("quantise", "selective shifts", "global shift", "value map"):
         assert word in yun
     assert "clip" not in yun, "it had nothing to do"
-    shifts = next(panel for panel in figure.axes if panel.get_title() == "selective shifts")
-    assert len(shifts.lines) == 2
-    for line in shifts.lines:
-        assert len(set(np.asarray(line.get_ydata()).tolist())) == 2, "each token moves once"
 
 
 def test_contextual_ids_are_all_different() -> None:
     text = words(aq.show(Contextual(2, 1, 1, 2, positions=True)))
-    assert "32 pairs, 32 ids" in text
+    assert "32 different ids for 32 tokens" in text
     for rank in range(1, 33):
         assert f"| {rank} |" in text + " |"
     with pytest.raises(InvalidArgument, match="2 tokens x 1"):
@@ -80,10 +88,89 @@ def test_contextual_ids_are_all_different() -> None:
 
 
 def test_a_pattern() -> None:
-    assert "38% zeros" in words(aq.show(aq.Causal(), tokens=4))
-    assert "0% zeros" in words(aq.show(aq.BigBird(4), 12))
-    assert "zeros" in words(aq.show(aq.Documents((3, 4, 2))))
-    assert "zeros" in words(aq.show(aq.FromMask(aq.Causal().mask(5)) | aq.Window(1)))
+    causal = words(aq.show(aq.Causal(), tokens=4))
+    assert "causal" in causal
+    assert "attends to token j   (38 % masked)" in causal
+    assert "(0 % masked)" in words(aq.show(aq.BigBird(4), 12))
+    assert "documents(3, 4, 2)" in words(aq.show(aq.Documents((3, 4, 2))))
+    assert "masked" in words(aq.show(aq.FromMask(aq.Causal().mask(5)) | aq.Window(1)))
+
+
+def test_heads_that_differ_have_a_panel_each() -> None:
+    pattern = aq.PerHead(aq.Window(1), aq.Causal(), aq.Full())
+    figure = aq.show(pattern, tokens=6)
+    assert "head 2: causal" in words(figure)
+    for panel, head in zip(figure.axes, pattern.heads(), strict=True):
+        assert (np.asarray(panel.images[0].get_array()) == head.mask(6).numpy()).all()
+    design = aq.show(aq.Design(6, (pattern, aq.Full())))
+    assert len(design.axes) == 4
+    assert "layer 1 of every 2, head 3" in words(design)
+
+
+def test_a_no_by_positions_shows_equal_tokens() -> None:
+    verdict = aq.check(aq.Design(12, aq.Window(1), position=aq.NoPosition(), sinks=True))
+    figure = aq.show(verdict)
+    text = words(figure)
+    assert "On equal tokens: only 6 different outputs" in text
+    assert "No: it cannot tell equal tokens apart" in text.replace("\n", " ")
+    assert "token i of 12 equal ones" in text
+    rows = np.asarray(figure.axes[0].images[0].get_array())
+    assert verdict.design is not None
+    last = refine(verdict.design)
+    assert len(rows) == last.rounds + 1
+    assert len(np.unique(rows[0])) == 1
+    same = rows[-1][:, None] == rows[-1]
+    assert (same == (last.classes[:, None] == last.classes)).all()
+    assert (rows[-1] == rows[-1][::-1]).all(), "the ends are alike"
+    rope = words(aq.show(aq.check(aq.Design(8, aq.Window(2), position=aq.Rotary()))))
+    assert "On equal tokens: all stay equal" in rope
+    yes = words(aq.show(aq.check(aq.Design(8, aq.Window(2), position=aq.URPE()))))
+    assert "layers that token j needs to reach token i" in yes
+    assert "source token j" in yes
+
+
+def test_different_ids_have_different_colours() -> None:
+    figure = aq.show(approximation(0.3, "yun", "lp").explain([0.1, 0.7]))
+    figure.savefig(BytesIO(), format="png")
+    for title in ("selective shifts", "global shift"):
+        panel = next(panel for panel in figure.axes if panel.get_title() == title)
+        colour: dict[str, str] = {}
+        for text, patch in zip(panel.texts, panel.patches, strict=True):
+            colour[text.get_text()] = str(patch.get_facecolor())
+        assert len(set(colour.values())) == len(colour) >= 3
+    values = next(panel for panel in figure.axes if panel.get_title() == "value map")
+    assert [label.get_text() for label in values.get_xticklabels()] == ["id", "T"]
+
+
+def test_a_notebook_displays_pictures() -> None:
+    for figure in (aq.show("window(1)", tokens=4), aq.show(aq.compare("full", tokens=4))):
+        assert figure._repr_png_().startswith(b"\x89PNG")  # type: ignore[attr-defined]
+
+
+def test_bars_stand_in_groups() -> None:
+    settings = ["a, 1 layer", "a, 2 layers", "b, 1 layer", "b, 2 layers", "other"]
+    groups = grouped(settings)
+    assert [name for name, _ in groups] == ["a", "b", ""]
+    assert [bar.label for bar in groups[1][1]] == ["1 layer", "2 layers"]
+    assert groups[2][1][0].label == "other"
+    places = [bar.place for _, bars in groups for bar in bars]
+    assert np.allclose(np.diff(places), [1, 1.6, 1, 1.6])
+    shared = grouped(["none", "urpe", "none, long", "urpe, long"])
+    assert [name for name, _ in shared] == ["", "long"]
+    assert [name for name, _ in grouped(["none", "rpe", "urpe"])] == [""]
+
+
+def test_an_experiment_names_its_unit() -> None:
+    rows = [
+        {"experiment": "copying", "scale": "small", "setting": setting, "seed": 0,
+         "metric": "accuracy", "value": 0.5}
+        for setting in ("star, 1 layer", "star, 2 layers", "random, 1 layer", "random, 2 layers")
+    ]  # fmt: skip
+    figure = experiment_figure(Table("copying", "small", tuple(rows)))
+    text = words(figure)
+    assert "Copying, at scale small" in text
+    assert "accuracy, share of right answers (higher is better)" in text
+    assert "random" in [one.get_text() for one in figure.axes[0].texts]
 
 
 def test_a_design_of_layers() -> None:
@@ -94,9 +181,9 @@ def test_a_design_of_layers() -> None:
     text = words(figure)
     for word in (
         "6 tokens, BOS",
-        "layers 1-2 of 4, in turn",
+        "layers 1-2 of every 4",
         "causal & window(2), rope positions",
-        "layer 3 of 4, in turn",
+        "layer 3 of every 4",
         "causal, no positions, sinks",
         "recurrence",
         "depends on token j (0 is BOS)",
@@ -115,7 +202,7 @@ def test_a_design_of_many_layers_or_tokens() -> None:
     layers = [aq.Layer(aq.Window(radius)) for radius in range(1, 20)]
     figure = aq.show(aq.Design(24, layers=layers, depth=19))
     assert len(figure.axes) == 16
-    assert "3 further kinds of layers are not shown" in words(figure)
+    assert "3 further panels are not shown" in words(figure)
     assert "layer 16 of 19\n" in words(figure)
     five = aq.show(aq.Design(24, layers=layers[:5]))
     assert [panel.get_visible() for panel in five.axes] == [True] * 5 + [False]
@@ -149,16 +236,16 @@ def test_pictures_of_reach_and_of_what_verdicts_cost() -> None:
     (panel, *_) = aq.show(reach).axes
     assert panel.get_title() == "all pairs meet within 2 layers"
     apart = aq.check(aq.Design(6, aq.Blocks(2))).reach
-    assert aq.show(apart).axes[0].get_title() == "some pairs never meet"
+    assert aq.show(apart).axes[0].get_title() == "some tokens never reach some others"
     verdict = aq.check(aq.Design(6, aq.Blocks(2)))
     figure = aq.show(verdict)
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["never"]
     assert not aq.show(reach).legends
     causal = aq.check(aq.Design(6, aq.Causal()), target="causal")
-    assert aq.show(causal).axes[0].get_title() == "all pairs j ≤ k meet within 1 layer"
+    assert aq.show(causal).axes[0].get_title() == "all pairs j ≤ i meet within 1 layer"
     one = aq.show(aq.check(aq.Design(1))).axes[0]
     assert all(float(tick).is_integer() for tick in one.get_xticks())
-    with pytest.raises(InvalidArgument, match=r"FNet.*who reaches whom is not known"):
+    with pytest.raises(InvalidArgument, match=r"FNet.*not known which tokens each token reaches"):
         aq.show(aq.check({"model_type": "fnet", "num_hidden_layers": 1}))
     row = {"pattern": "Window", "tokens": 8, "seconds": 0.2, "extra_bytes": 3e6}
     figure = bench_check_figure({"verdicts": [row, row | {"tokens": 16, "seconds": 0.4}]})

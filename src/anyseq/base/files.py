@@ -134,10 +134,10 @@ def _read_about(source: Path, format: str, version: int) -> dict[str, Any]:
     except (OSError, ValueError) as problem:
         raise FileProblem(f"folder={str(source)!r} cannot be read: {problem}") from problem
     if not there:
-        problem = (
+        missing = (
             f"{source} holds no {_ABOUT}" if source.is_dir() else f"folder not found: {source}"
         )
-        raise FileProblem(f"{problem}; expected a saved {format}")
+        raise FileProblem(f"{missing}; expected a saved {format}")
     try:
         about = json.loads(file.read_text(), parse_constant=_no_number)
     except (OSError, ValueError, RecursionError) as problem:

@@ -46,7 +46,7 @@ def approximate(
     features
         Features of a token.
     out_features
-        Features of an output; whatever the function returns unless given.
+        Features of an output; as many as the function returns, unless given.
     lipschitz
         L with |f(x)-f(y)| <= L max|x-y|; built-in functions know theirs. Without it, and without
         --curvature, the error is not proved.

@@ -30,8 +30,8 @@ def _functions(figures: dict[str, Any]) -> str:
                 f"{row['seconds']:.1f}",
             )
         )
-    head = f"{figures['tokens']} tokens, asked {figures['tol']:g} in L^2"
-    return table((head, "proved", "seen", "layers", "parameters", "nonzero", "s"), rows)
+    head = f"{figures['tokens']} tokens, tol {figures['tol']:g} in L^2"
+    return table((head, "proven", "measured", "layers", "parameters", "nonzero", "s"), rows)
 
 
 def _plainly(figures: dict[str, Any]) -> str:
@@ -51,9 +51,9 @@ def _plainly(figures: dict[str, Any]) -> str:
             if row["seen"] < min(other["seen"] for other in proved):
                 closer.append(name)
         lines.append(
-            f"{usual}: smaller than every proved network, the error seen within what was asked, "
-            f"for {_names(smaller, len(functions))}; closer than every one, where seen, for "
-            f"{_names(closer, len(functions))}."
+            f"{usual}: smaller than every proven network, with a measured error within the "
+            f"tolerance, for {_names(smaller, len(functions))}; with a smaller measured error than "
+            f"every one for {_names(closer, len(functions))}."
         )
     lines.append("None of the three comes with a proof.")
     return "\n".join(textwrap.fill(line, 80, subsequent_indent="  ") for line in lines)

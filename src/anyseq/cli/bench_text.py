@@ -38,7 +38,7 @@ def adaptive_text(figures: dict[str, Any]) -> str:
         for row in figures["rows"]
     ]
     head = (
-        "equal proved error",
+        "equal proven error",
         "norm",
         "error",
         "even nodes",
@@ -234,7 +234,7 @@ def _beside(row: dict[str, Any], whose: str) -> tuple[str, str]:
 def _decoding(figures: dict[str, Any]) -> str:
     rows = [
         (
-            f"{_plain_name(row['pattern'])}, sees {row['visible']:,}",
+            f"{_plain_name(row['pattern'])}, attends to {row['visible']:,}",
             time(row["seconds"]["anyseq"]),
             time(row["seconds"]["SDPA"]),
             f"{row['seconds']['anyseq'] / row['seconds']['SDPA']:.2f} x",

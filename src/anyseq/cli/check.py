@@ -59,7 +59,7 @@ def check(
     head
         A linear map follows at the end.
     domain
-        cube, points of which tokens are, or ids, of a vocabulary.
+        cube: a token is a point of it; ids: a token is an id of a vocabulary.
     readout
         all, last, or a position from 0 on: the outputs that count.
     norm

@@ -82,7 +82,7 @@ def _two_networks(out: Path) -> None:
                 )
                 series.setdefault(label, []).append(result)
                 rows.append((label, *_row(result), f"{time.perf_counter() - start:.2f}"))
-    say("Built; measured and proven bounds of the error: measured <= |f - T| <= proven.\n")
+    say("Built. Error: measured lower bound <= |f - T| <= proven upper bound.\n")
     head = ("method", "tol", "proven", "measured", "layers", "parameters", "s")
     say(table(head, rows))
     _run_the_blocks([results[-1] for results in series.values()])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from textwrap import fill
+from typing import Any
 
 from cyclopts import App, CoercionError, CycloptsError
 
@@ -33,6 +34,8 @@ _COMMANDS = {
     "explain": "What each stage of a saved network does to one input: as text, as a picture, or "
     "animated, layer by layer.",
     "plan": "What each method would build, with sizes, before anything is built.",
+    "play": "Open the playground in your browser: check designs, step through networks, attack "
+    "them. It runs on this machine until Ctrl-C.",
     "reproduce": "Rerun an experiment of the papers, and set the result beside theirs.\n\n"
     "A run that was stopped, by Ctrl-C or otherwise, resumes bit-identically with the same "
     "command. On several processes: torchrun --no-python --nproc-per-node 4 anyseq reproduce NAME "
@@ -84,7 +87,7 @@ def _lines(problem: Exception) -> str:
 def _said(problem: Exception) -> str:
     """What is wrong; of a number that is none, which option it was for."""
     if isinstance(problem, CoercionError) and problem.token is not None:
-        kinds = {int: "a whole number", float: "a number"}
+        kinds: dict[Any, str] = {int: "a whole number", float: "a number"}
         kind = kinds.get(getattr(problem, "target_type", None))
         if kind is not None:
             return f"{problem.token.keyword or 'argument'}: {problem.token.value!r} is not {kind}"

@@ -80,7 +80,7 @@ def approximate(
         Euclidean norm), wherever no two entries of x are equal: f must be continuous, but may have
         kinks at x_i = x_j, as sort and max have. Method "gather" then needs about the square root
         of the steps.
-        Either may be an `anyseq.Local`, which tells it box by box. Method "gather" then takes small
+        Either may be an `anyseq.Local`, which gives it per box. Method "gather" then takes small
         cells only where the error asks for them, if that needs fewer parameters; all else uses the
         constant of the whole cube.
         With `lipschitz` or `curvature` the error is proved; without, L is estimated from samples

@@ -1,4 +1,4 @@
-"""Constants of f that are told box by box, so that a grid can be fine only where f needs it."""
+"""Constants of f that are given per box, so that a grid can be fine only where f needs it."""
 
 from __future__ import annotations
 

@@ -62,7 +62,8 @@ def explanation_ids(made: Explanation) -> torch.Tensor:
     for step in made.steps:
         if step.stage.reading.label == ID:
             ids += [step.before.flatten(), *(hit.after.flatten() for hit in step.hits)]
-    return torch.cat(ids).unique()
+    every: torch.Tensor = torch.cat(ids).unique()
+    return every
 
 
 def _draw(panel: Axes, step: Step, tokens: int, known: torch.Tensor) -> None:

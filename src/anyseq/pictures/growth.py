@@ -64,6 +64,7 @@ def growth(designs: Sequence[Grown]) -> Animation:
     made = Picture(
         figsize=(3.9 * max(len(designs), 1), 4.5 + 1.25 * positions), layout="constrained"
     )
+    made.get_layout_engine().set(w_pad=0.12, h_pad=0.06)  # type: ignore[union-attr,call-arg]
     rows = made.subplots(
         1 + positions, len(designs), squeeze=False,
         gridspec_kw={"height_ratios": [6.0, 1.0] if positions else [1.0]},
@@ -89,7 +90,7 @@ def _frames(last: int) -> list[int]:
     """The layers that are shown: all, or evenly spread ones."""
     if last < _MOST_FRAMES:
         return list(range(last + 1))
-    return np.unique(np.linspace(0, last, _MOST_FRAMES).round().astype(int)).tolist()
+    return sorted({round(layer) for layer in np.linspace(0, last, _MOST_FRAMES).tolist()})
 
 
 def _draw_reach(panel: Axes, one: Grown, layer: int, last: int, new: int) -> None:
