@@ -7,7 +7,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test soak matrix package sanitize zoo hf-types faults gif lint types layers bench clean
+.PHONY: demo test docs soak matrix package sanitize zoo hf-types faults gif networks lint types layers bench clean
 
 demo: .venv/core
 	$(BIN)/anyseq demo
@@ -15,6 +15,12 @@ demo: .venv/core
 # One torch thread per worker: more would fight for the same cores.
 test: .venv/full
 	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses=auto
+
+# The documentation, in site/: pages, notebooks (run once, then kept in build/), and all its links.
+docs: .venv/docs
+	OMP_NUM_THREADS=1 $(BIN)/sphinx-build --quiet --fresh-env --fail-on-warning --keep-going \
+		--doctree-dir build/docs/doctrees docs site
+	$(BIN)/python docs/_ext/links.py site
 
 # The fuzzers of the tests, many times as long: forgeries, calls, command lines, files, configs.
 SOAK ?= 50
@@ -52,6 +58,10 @@ gif: .venv/core
 	$(BIN)/anyseq compare "window(2), rope" "longformer(2), urpe" --tokens 24 \
 		--animate docs/anyseq.gif
 
+# The networks that the page of `anyseq play` brings along. Seconds.
+networks: .venv/full
+	OMP_NUM_THREADS=1 $(BIN)/python -c "from anyseq.play.shipped import write; write()"
+
 lint: .venv/full
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
@@ -68,7 +78,7 @@ bench: .venv/full
 	$(BIN)/anyseq bench attention
 
 clean:
-	rm -rf .venv anyseq-demo
+	rm -rf .venv anyseq-demo build/docs site
 
 KERNEL := $(wildcard src/anyseq/ops/native/*.cpp src/anyseq/ops/native/*.hpp)
 
@@ -80,4 +90,8 @@ KERNEL := $(wildcard src/anyseq/ops/native/*.cpp src/anyseq/ops/native/*.hpp)
 
 .venv/full: .venv/core requirements/full.txt
 	$(PIP) -r requirements/full.txt
+	touch $@
+
+.venv/docs: .venv/full requirements/docs.txt
+	$(PIP) -r requirements/docs.txt
 	touch $@

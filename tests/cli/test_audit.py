@@ -29,7 +29,7 @@ def broken() -> None:
 def test_a_model_that_attends_as_declared(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = run(capsys, "audit", "cli.test_audit:local")
     assert (code, err) == (0, "")
-    assert out.startswith("Transformer (a copy in float64): no fault found\n")
+    assert out.startswith("Transformer (a copy in float64, 30 tokens): no fault found\n")
     assert max(map(len, out.splitlines())) <= 80
     asked = ("audit", "cli.test_audit:local", "--declared", "cli.test_audit:LOCAL")
     assert run(capsys, *asked)[0] == 0
@@ -62,7 +62,9 @@ def test_a_config_and_a_config_that_is_declared(
     file.write_text(json.dumps({"model_type": "mistral", "sliding_window": 8} | sizes))
     code, out, err = run(capsys, "audit", str(file))
     assert (code, err) == (0, "")
-    assert out.startswith("MistralModel, a small copy made from the config: no fault found\n")
+    assert out.startswith(
+        "MistralModel (a small copy made from the config, 30 tokens): no fault found\n"
+    )
     assert run(capsys, "audit", str(tmp_path), "--declared", str(file))[0] == 0
     other = tmp_path / "other.json"
     other.write_text(json.dumps({"model_type": "mistral", "sliding_window": 7} | sizes))

@@ -38,6 +38,11 @@ HEADLINES: dict[str, tuple[aq.Design, dict[str, str], str]] = {
         "No: it cannot tell equal tokens apart by their places. With a BOS token first: yes "
         "at some width and depth, for every function.",
     ),
+    "equal tokens, where BOS has no place": (
+        aq.Design(4, position=aq.GridBias((2, 2))),
+        {},
+        "No: it cannot tell equal tokens apart by their places.",
+    ),
     "equal tokens, for which BOS is no help": (
         aq.Design(8, position=aq.NoPosition()),
         {},

@@ -1,10 +1,10 @@
-"""`anyseq demo`."""
+"""`anyseq demo`, and the lectures."""
 
 from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from anyseq.cli.terminal import progress_bar, say
 from anyseq.errors import FileProblem
@@ -18,22 +18,44 @@ _TOLERANCES = (0.8, 0.4, 0.2, 0.1)
 _TASKS = {"gather, sup norm": ("gather", "sup"), "yun, L^2 norm": ("yun", "lp")}
 
 
-def demo(*, out: Path = Path("anyseq-demo")) -> None:
-    """A function becomes a Transformer, twice, with errors, sizes and pictures.
+def demo(*, lecture: Literal[1, 2, 3] | None = None, out: Path = Path("anyseq-demo")) -> None:
+    """A function becomes a Transformer, twice, with errors, sizes and pictures; or a lecture.
 
     Parameters
     ----------
+    lecture
+        Give a lecture of five minutes instead. 1: an explicit Transformer reverses three numbers,
+        stage by stage. 2: on equal tokens RoPE is flat and URPE fits. 3: which sparse pattern needs
+        how many layers.
     out
         The folder for the pictures.
     """
-    from anyseq.base import table
-    from anyseq.construct import FUNCTIONS, approximate, plan
-    from anyseq.design import Design
-
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as problem:
         raise FileProblem(f"--out {out} cannot be made: {problem}") from problem
+    if lecture is None:
+        _two_networks(out)
+    else:
+        _lecture(lecture, out)
+
+
+def _lecture(number: int, out: Path) -> None:
+    from anyseq.lectures import LECTURES
+    from anyseq.pictures import save
+
+    for slide in LECTURES[number]():
+        say(f"{slide}\n")
+        for name, picture in slide.pictures:
+            save(picture, out / f"{name}.png")
+            say(f"Picture: {out / name}.png\n")
+
+
+def _two_networks(out: Path) -> None:
+    from anyseq.base import table
+    from anyseq.construct import FUNCTIONS, approximate, plan
+    from anyseq.design import Design
+
     design, example = Design(tokens=2), FUNCTIONS["waves"]
     lipschitz = example.lipschitz(2, 1)
     tol = _TOLERANCES[-1]

@@ -29,10 +29,13 @@ _COMMANDS = {
     "and the cheapest repairs.",
     "compare": "Designs and models side by side: what they can express, when all tokens have met, "
     "how weak the routes are, what a token costs, where positions come from.",
-    "demo": "A function becomes a Transformer, twice, with errors, sizes and pictures.",
+    "demo": "A function becomes a Transformer, twice, with errors, sizes and pictures; or a "
+    "lecture of five minutes.",
     "explain": "What each stage of a saved network does to one input: as text, as a picture, or "
     "animated, layer by layer.",
     "plan": "What each method would build, with sizes, before anything is built.",
+    "play": "Open the playground in your browser: check designs, step through networks, attack "
+    "them. It runs on this machine until Ctrl-C.",
     "reproduce": "Rerun an experiment of the papers, and set the result beside theirs.\n\n"
     "A run that was stopped, by Ctrl-C or otherwise, resumes bit-identically with the same "
     "command. On several processes: torchrun --no-python --nproc-per-node 4 anyseq reproduce NAME "

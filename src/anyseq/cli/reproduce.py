@@ -109,7 +109,7 @@ def _report(folder: Path, json: bool) -> None:
         found = kept_tables(folder)
     if not found:
         raise FileProblem(f"--report {folder}: no finished run is there, and no results.json")
-    parts = []
+    parts = ["# Experiments: tables\n"]
     for table in found:
         picture = f"{table.experiment}-{table.scale}.png"
         save(experiment_figure(table), folder / picture)

@@ -124,7 +124,7 @@ class Judgement(NamedTuple):
 
 
 TINY = Judgement("not comparable", "tiny only shows that everything runs")
-"""What every table of that scale says."""
+"""What a table of that scale says, unless the claim is about every size."""
 
 C = TypeVar("C", bound=Cell)
 

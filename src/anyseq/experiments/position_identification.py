@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-from anyseq.experiments.experiment import Judgement
+from anyseq.experiments.experiment import TINY, Judgement
 from anyseq.experiments.position_tasks import (
     VOCABULARIES,
     PositionCell,
@@ -39,6 +39,9 @@ class PositionIdentification(PositionExperiment):
     )
 
     def judge(self, table: Table) -> Judgement:
+        if table.scale == "tiny":
+            return TINY
+
         def each(*positions: str) -> list[str]:
             return [named(position, vocab) for vocab in VOCABULARIES for position in positions]
 

@@ -11,7 +11,7 @@ from torch import nn
 
 from anyseq.design import Design
 from anyseq.experiments.data import Data
-from anyseq.experiments.experiment import TINY, Batch, Cell, Experiment, Judgement, Metric
+from anyseq.experiments.experiment import Batch, Cell, Experiment, Judgement, Metric
 from anyseq.experiments.peer import TorchPeer
 from anyseq.experiments.table import Table
 from anyseq.experiments.tokens import LEARN_BIASES, POSITIONS, SOLVED, DrawnTask, TokenModel
@@ -139,8 +139,6 @@ def judged(table: Table, *, solved: Sequence[str], failed: Mapping[str, float]) 
     found = {name: table.summary(name, ACCURACY.name) for name in (*solved, *failed)}
     if missing := [name for name, one in found.items() if one is None]:
         return Judgement("not comparable", f"not run yet: {', '.join(missing)}")
-    if table.scale == "tiny":
-        return TINY
     seen = {name: one for name, one in found.items() if one is not None}
     short = [f"{name} has {seen[name].lowest:.3f}" for name in solved if seen[name].lowest < SOLVED]
     high = [

@@ -94,5 +94,6 @@ def _with_bos(verdict: Verdict) -> str | None:
     design = verdict.design
     if design is None or design.bos:
         return None
-    with_bos = replace(design, bos=True)
-    return _yes(verdict) if any(fix.design == with_bos for fix in verdict.fixes) else None
+    with_bos = [fix.design for fix in verdict.fixes if fix.design.bos]
+    enough = any(replace(one, bos=False) == design for one in with_bos)
+    return _yes(verdict) if enough else None

@@ -79,16 +79,16 @@ def assert_wrong(planted: Planted, fault: Fault) -> None:
     if planted.rule in ("window", "future", "lost", "gradient"):
         model = planted.make()[0]
         part = model.get_submodule(fault.module) if fault.layers else None
-        felt = any(changes(model, part, i, j, seed) for seed in range(30))
+        felt = any(changes(model, part, i, j, seed, planted.tokens) for seed in range(30))
         assert felt == (planted.rule in ("window", "future") or reaches)
 
 
-def changes(model: Any, part: nn.Module | None, i: int, j: int, seed: int) -> bool:
+def changes(model: Any, part: nn.Module | None, i: int, j: int, seed: int, tokens: int) -> bool:
     """Whether output i of a part, or of the model, is another when token j is."""
     torch.manual_seed(seed)
-    x = torch.randint(4, 100, (1, 30))
+    x = torch.randint(4, 100, (1, tokens))
     if not any(isinstance(one, nn.Embedding) for one in model.modules()):
-        x = torch.randn(1, 30, 16)
+        x = torch.randn(1, tokens, 16)
     other = x.clone()
     other[0, j] = torch.randint_like(x[0, j], 4, 100) if x.ndim == 2 else torch.randn(16)
     if part is None:

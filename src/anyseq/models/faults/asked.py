@@ -72,7 +72,9 @@ def of_module(
             length = 0  # whatever it takes
     (subject,) = plain(model, length or None)
     return Question(
-        f"{name} ({subject.how})", source_of(declared, "its own design"), [Asked(subject, claims)]
+        f"{name} ({subject.how}, {subject.tokens} tokens)",
+        source_of(declared, "its own design"),
+        [Asked(subject, claims)],
     )
 
 

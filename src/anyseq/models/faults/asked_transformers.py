@@ -36,10 +36,12 @@ def of_config(config: Any, declared: Any) -> Question:
             "another config can be declared; build the model to compare it with something else"
         )
     found = by_config(config)
+    asked = _paired(found.healthy.model.float(), found.small, found.healthy.model, None)
     return Question(
-        f"{type(found.healthy.model).__name__}, a small copy made from the config",
+        f"{asked[0].subject.name} (a small copy made from the config, "
+        f"{asked[0].subject.tokens} tokens)",
         source_of(declared, "the config"),
-        _paired(found.healthy.model.float(), found.small, found.healthy.model, None),
+        asked,
         faults=() if declared is None else _contradicting(found, by_config(declared)),
     )
 
@@ -79,14 +81,14 @@ def of_transformers(
     notes, asked, copies, words = [], [], [], []
     if cost <= seconds:
         asked = _paired(model, claims, own, length)
-        words.append(asked[0].subject.how)
+        words.append(f"{asked[0].subject.how}, {asked[0].subject.tokens} tokens")
     else:
         notes.append(_too_long(model, cost))
     if (cost > seconds or wide) and small:
         try:
             asked += (more := _paired(small_copy(model.config, type(model)), small, own, None))
             copies = [one.subject for one in more]
-            words.append("a small copy of its class")
+            words.append(f"a small copy of its class, {more[0].subject.tokens} tokens")
         except AnyseqError as problem:
             notes.append(f"no small copy of its class could be audited: {in_one_line(problem)}")
     if wide:
@@ -153,7 +155,7 @@ def _single_layers(
     asked = Asked(subject, only(claims[""], layers))
     rules = (Rule("layers", single_layers, LAYERS.risk),)
     source = source_of(declared, "its config")
-    words = f"{subject.name} (the model itself, {layers_named(layers)})"
+    words = f"{subject.name} (the model itself, {layers_named(layers)}, {tokens} tokens)"
     return Question(words, source, [asked], rules)
 
 

@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import torch
 
+from anyseq.models.faults.entrance import first_apart, noted
 from anyseq.models.faults.fault import Fault
 from anyseq.models.faults.rule import Asked, Note
 from anyseq.models.faults.snippets import call, sequence, two_calls
 from anyseq.models.faults.subject import Subject
 
 _ROWS = 3
+_Run = tuple[torch.Tensor, dict[str, Any]]  # rows, and what the model is told of them
 
 
 def random(asked: Asked) -> Iterator[Fault | Note]:
     """Two runs of a model in evaluation mode, with other random numbers, are equal."""
     subject = asked.subject
     x = subject.draw()
-    first = subject.run(x, seed=0)
+    with noted(subject) as met:
+        first = subject.run(x, seed=0)
     for seed in (0, 1):
-        effect = subject.differ(first, subject.run(x, seed=seed))
+        with noted(subject) as again:
+            effect = subject.differ(first, subject.run(x, seed=seed))
         if (effect > 0).any():
             subject.steady = False
             token = int(effect[0].argmax())
@@ -28,6 +33,7 @@ def random(asked: Asked) -> Iterator[Fault | Note]:
             yield Fault(
                 "random",
                 f"in evaluation mode output {token} differs from run to run, by {why}",
+                module=first_apart(subject, met, again, ((0, token), (0, token))),
                 pair=(token, token),
                 size=float(effect.max()),
                 snippet=_snippet(subject, x),
@@ -59,12 +65,12 @@ def _by_content(subject: Subject, looked: int) -> Fault | None:
     x = subject.draw(_ROWS)
     changed = subject.other(x)
     changed[looked] = x[looked]
-    effect = subject.differ(subject.run(x)[looked], subject.run(changed)[looked])
-    if not (effect > 0).any():
+    found = _apart(subject, looked, (x, {}), (changed, {}))
+    if found is None:
         return None
     lines = f"{sequence(subject, x)}\nchanged = x.flip(1)\nchanged[{looked}] = x[{looked}]"
     return _influence(
-        "content", looked, effect, (lines, call(subject), call(subject, "changed")),
+        "content", looked, found, (lines, call(subject), call(subject, "changed")),
         "look for means, norms or capacities that are taken over the batch",
     )  # fmt: skip
 
@@ -78,9 +84,8 @@ def _by_padding(subject: Subject, looked: int) -> Fault | None:
     padded = real.clone()
     padded[:, -(subject.tokens // 4) :] = False
     padded[looked] = True
-    one, other = (subject.run(x, real=told)[looked] for told in (real, padded))
-    effect = subject.differ(one, other)
-    if not (effect > 0).any():
+    found = _apart(subject, looked, (x, {"real": real}), (x, {"real": padded}))
+    if found is None:
         return None
     made = f"{sequence(subject, x)}\nreal = torch.ones(x.shape[:2]).bool()\n"
     made += f"padded = real.clone()\npadded[:, -{subject.tokens // 4}:] = False\n"
@@ -89,20 +94,35 @@ def _by_padding(subject: Subject, looked: int) -> Fault | None:
     form += ".long()" * subject.hugging_face
     calls = (call(subject, real=form.format(told)) for told in ("real", "padded"))
     return _influence(
-        "padding", looked, effect, (made, *calls), "give each row of the batch its own mask"
-    )
+        "padding", looked, found, (made, *calls),
+        "give each row of the batch its own mask, and positions of its own",
+    )  # fmt: skip
+
+
+def _apart(subject: Subject, looked: int, one: _Run, other: _Run) -> tuple[int, float, str] | None:
+    """The token of the row whose outputs differ most between two runs, by how much, and the part
+    by which the other rows come in; None if none differ."""
+    with noted(subject) as met:
+        out = subject.run(one[0], **one[1])[looked]
+    with noted(subject) as again:
+        effect = subject.differ(out, subject.run(other[0], **other[1])[looked])
+    if not (effect > 0).any():
+        return None
+    token = int(effect.argmax())
+    places = (looked, token), (looked, token)
+    return token, float(effect.max()), first_apart(subject, met, again, places)
 
 
 def _influence(
-    what: str, looked: int, effect: torch.Tensor, shown: tuple[str, ...], repair: str
+    what: str, looked: int, found: tuple[int, float, str], shown: tuple[str, ...], repair: str
 ) -> Fault:
-    token = int(effect.argmax())
-    before, one, other = shown
+    (token, size, part), (before, one, other) = found, shown
     return Fault(
         "rows",
         f"output {token} of row {looked} changes with the {what} of the other rows of its batch",
+        module=part,
         pair=(token, token),
-        size=float(effect.max()),
+        size=size,
         snippet=two_calls(before, one, other, f"[{looked}, {token}]",
                           "0 if rows know nothing of each other"),
         repair=repair,

@@ -9,6 +9,7 @@ from typing import Any, cast
 import torch
 
 from anyseq.errors import UnsupportedModel
+from anyseq.models.faults.entrance import first_apart, noted
 from anyseq.models.faults.fault import Fault
 from anyseq.models.faults.influence import influence
 from anyseq.models.faults.rule import Asked, NotChecked, Note
@@ -95,10 +96,11 @@ def decoded(
     x: torch.Tensor,
     make: Make,
     first: tuple[int, ...],
-    **told: torch.Tensor,
+    until: int | None = None,
+    **told: Any,
 ) -> torch.Tensor:
-    """The outputs of x, some tokens at a time: those of `first`, then one by one. told: which
-    tokens are real, and their positions."""
+    """The outputs of x, some tokens at a time: those of `first`, then one by one, up to the step
+    with token `until`. told: which tokens are real, and their positions."""
     name = _memory(subject)
     memory, outs, start = make(subject), [], 0
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
@@ -116,7 +118,30 @@ def decoded(
                 raise NoCache
             outs.append(out.double().cpu())
             start = end
+            if until is not None and end > until:
+                break
     return torch.cat(outs, 1)
+
+
+def part_at_fault(
+    subject: Subject,
+    x: torch.Tensor,
+    make: Make,
+    first: tuple[int, ...],
+    i: int,
+    **told: Any,
+) -> str:
+    """The name of the part that is handed the same for token i with the cache and without, and
+    gives something else; "" if none is seen to."""
+    with noted(subject) as whole:
+        subject.run(x, **told)
+    with noted(subject) as steps:
+        done = decoded(subject, x, make, first, until=i, **told).shape[1]
+    last = steps[-len(whole) :]
+    if not last:
+        return ""
+    places = (0, i), (0, i - done + last[-1].given.shape[1])
+    return first_apart(subject, whole, last, places, subject.tolerance)
 
 
 def _memory(subject: Subject) -> str:
@@ -144,14 +169,16 @@ def _fault(
     apart = (with_cache - without)[i]
     only_one = apart.abs() * ((with_cache[i] > 0) != (without[i] > 0))
     j = int(only_one.argmax()) if (only_one > 0).any() else int(apart.abs().argmax())
+    how = " (5 tokens at once, then 3, then one by one)" if first == _TWICE else ""
     notices = ""
     if with_cache[i, j] == 0 and without[i, j] > 0:
         notices = f": it does not notice token {j}"
     elif with_cache[i, j] > 0 and without[i, j] == 0:
         notices = f": it notices token {j}, which it does not without"
     return Fault(
-        "cache", f"output {i} with {name} differs from that of the whole sequence{notices}",
-        (), "", (i, j), float(effect[i]), _snippet(subject, x, i, name, first),
+        "cache", f"output {i} with {name}{how} differs from that of the whole sequence{notices}",
+        (), part_at_fault(subject, x, make, first, i), (i, j), float(effect[i]),
+        _snippet(subject, x, i, name, first),
         "compare what the cache holds, the mask over its keys, and the positions of new tokens",
     )  # fmt: skip
 

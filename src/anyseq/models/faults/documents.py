@@ -89,7 +89,7 @@ def _leaking(pack: Pack, leak: Leak) -> Fault:
         f"output {i} changes with token {j} of another document, {_SAYS[pack.name]}",
         (), entrance(subject, pack.x, (i, j), **pack.told), (i, j), size,
         two_calls("\n".join(lines), call(subject, **options), call(subject, "changed", **options),
-                  f"[0, {i}]", f"0 if output {i} does not see the other document"),
+                  f"[0, {i}]", f"0 if output {i} does not depend on the other document"),
         _REPAIRS[pack.name],
     )  # fmt: skip
 

@@ -1,9 +1,10 @@
-"""By which part of a model the content of one token first comes to the output of another."""
+"""By which part of a model a difference between two runs first comes in."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -15,37 +16,76 @@ from anyseq.models.faults.subject import Subject, differences
 _ROUNDED = 1e-6
 
 
-def entrance(subject: Subject, x: torch.Tensor, pair: tuple[int, int], **told: Any) -> str:
-    """The name of the innermost part that is handed the same for token i of the first row of x and
-    gives something else when token j gets other content; "" if none is seen to. told: what the
-    model is told of all rows beside x."""
+@dataclass(frozen=True)
+class Met:
+    """A part that was run: what it was handed, and what it gave, (rows, tokens, features)."""
+
+    name: str
+    given: torch.Tensor
+    gives: torch.Tensor
+
+
+def entrance(
+    subject: Subject, x: torch.Tensor, pair: tuple[int, int], seed: int = 1, **told: Any
+) -> str:
+    """The name of the part by which output i of the first row of x comes to depend on token j; ""
+    if none is seen to. seed: of the other content of token j. told: what the model is told of all
+    rows beside x."""
     i, j = pair
     changed = x.clone()
-    changed[:, j] = subject.other(x)[:, j]
-    runs: list[list[tuple[str, torch.Tensor, torch.Tensor]]] = []
-    for sequence in (x, changed):
-        with _noted(subject, x.shape[1]) as met:
-            subject.run(sequence, **told)
-        runs.append(met)
-    for (name, given, gives), (same, other, gives_other) in zip(*runs, strict=False):
-        if name != same:
+    changed[:, j] = subject.other(x, seed)[:, j]
+    with noted(subject) as plain:
+        subject.run(x, **told)
+    with noted(subject) as other:
+        subject.run(changed, **told)
+    return first_apart(subject, plain, other, ((0, i), (0, i)))
+
+
+def first_apart(
+    subject: Subject,
+    one: list[Met],
+    other: list[Met],
+    places: tuple[tuple[int, int], tuple[int, int]],
+    rounded: float = _ROUNDED,
+) -> str:
+    """The name of the innermost part that is handed the same in two runs and gives something else,
+    at one row and token of each; "" if there is none. rounded: differences up to this, relative to
+    the largest number, are none."""
+
+    place, place_of_other = places
+
+    def apart(first: torch.Tensor, second: torch.Tensor) -> bool:
+        if first.shape[2] != second.shape[2]:
+            return True
+        if not (_has(first, place) and _has(second, place_of_other)):
+            return False
+        replaced = first.clone()
+        replaced[place] = second[place_of_other]
+        return bool(differences(first, replaced, rounded)[place] > 0)
+
+    for met, again in zip(one, other, strict=False):
+        if met.name != again.name:
             break
-        if _apart(gives, gives_other, i) and not _apart(given, other, i):
-            return f"{prefix_of(subject)}{name}"
+        if apart(met.gives, again.gives) and not apart(met.given, again.given):
+            return f"{prefix_of(subject)}{met.name}"
     return ""
 
 
+def _has(x: torch.Tensor, place: tuple[int, int]) -> bool:
+    return place[0] < x.shape[0] and place[1] < x.shape[1]
+
+
 @contextmanager
-def _noted(subject: Subject, tokens: int) -> Iterator[list[tuple[str, torch.Tensor, torch.Tensor]]]:
-    """What parts are handed and what they give, in the order in which they are done."""
-    met: list[tuple[str, torch.Tensor, torch.Tensor]] = []
+def noted(subject: Subject) -> Iterator[list[Met]]:
+    """What parts that map sequences to sequences are handed and what they give, in the order in
+    which they are done."""
+    met: list[Met] = []
 
     def note(name: str) -> Any:
         def after(part: torch.nn.Module, args: Any, kwargs: Any, out: Any) -> None:
             given, gives = first_sequence([*args, *kwargs.values()]), first_sequence(out)
-            if given is None or gives is None or not given.shape[1] == gives.shape[1] == tokens:
-                return
-            met.append((name, given.detach().clone(), gives.detach().clone()))
+            if given is not None and gives is not None and given.shape[:2] == gives.shape[:2]:
+                met.append(Met(name, given.detach().clone(), gives.detach().clone()))
 
         return after
 
@@ -59,7 +99,3 @@ def _noted(subject: Subject, tokens: int) -> Iterator[list[tuple[str, torch.Tens
     finally:
         for hook in hooks:
             hook.remove()
-
-
-def _apart(one: torch.Tensor, other: torch.Tensor, token: int) -> bool:
-    return bool(differences(one, other, _ROUNDED)[0, token] > 0)

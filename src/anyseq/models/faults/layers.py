@@ -167,7 +167,7 @@ def _beyond(layer: Layer) -> Iterator[Fault]:
             return
         does, do = ("attends to", "attend to") if seen.attends else ("depends on", "depend on")
         says = f"token {{i}} {does} " + "the later " * (rule == "future") + "token {j}"
-        repair = repair_of_layer(layer.subject, rule, layer.claim) if seen.attends else _EARLIER
+        repair = _repair(layer, rule, leaks) if seen.attends else _EARLIER
         yield layer.fault(rule, says, leaks, repair, f"0 if token {{i}} does not {do} token {{j}}")
     if seen.felt is None:
         return
@@ -180,6 +180,11 @@ def _beyond(layer: Layer) -> Iterator[Fault]:
             "look for detach(), no_grad() or a backward pass of its own",
             "not 0 if gradients reach token {j} from output {i}",
         )
+
+
+def _repair(layer: Layer, rule: str, pairs: Array) -> str | None:
+    i, j = np.nonzero(pairs)
+    return repair_of_layer(layer.subject, rule, layer.claim, int(np.abs(i - j).max()))
 
 
 def _felt_nearby(layer: Layer) -> Array:
@@ -213,7 +218,7 @@ def lost(paired: list[Layer], again: Callable[[], list[Seen]]) -> list[Fault]:
             pairs &= _missing(replace(layer, seen=by_name[layer.seen.name]))
         if pairs.any():
             says = "token {i} does not attend to token {j}"
-            repair = repair_of_layer(layer.subject, "lost", layer.claim)
+            repair = _repair(layer, "lost", pairs)
             shows = "not 0 if token {i} attends to token {j}"
             found.append(layer.fault("lost", says, pairs, repair, shows))
     return found

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from anyseq.models.faults.caches import NoCache, decoded
+from anyseq.models.faults.caches import NoCache, decoded, part_at_fault
 from anyseq.models.faults.fault import Fault
 from anyseq.models.faults.rule import Asked, NotChecked, Note
 from anyseq.models.faults.snippets import call, sequence
@@ -31,7 +31,8 @@ def padded_caches(asked: Asked) -> Iterator[Fault | Note]:
     token, padded = int((effect > 0).int().argmax()), _padded(subject.tokens)
     yield Fault(
         "cache", f"output {token} with a cache, after {padded} padded places, differs from that of "
-        "the whole padded sequence", (), "", (token, padded - 1), float(effect[token]),
+        "the whole padded sequence", (), _part(subject, token), (token, padded - 1),
+        float(effect[token]),
         _snippet(subject, token),
         "hand each step the padding mask of all tokens so far, and the positions of the new ones",
     )  # fmt: skip
@@ -43,14 +44,10 @@ def _padded(tokens: int) -> int:
 
 def _apart(subject: Subject) -> torch.Tensor:
     """(tokens,) how much outputs of real tokens differ between the two ways; 0 elsewhere."""
-    x = subject.draw(seed=8)
-    padded = _padded(subject.tokens)
-    real = (torch.arange(subject.tokens) >= padded)[None]
-    told: dict[str, Any] = {"real": real}
-    if subject.name_of("positions") is not None:
-        told["positions"] = (real.long().cumsum(1) - 1).clamp(min=0)
+    x, told = subject.draw(seed=8), _told(subject)
+    real = told["real"]
     try:
-        out = decoded(subject, x, lambda _: None, (padded + _MORE,), **told)
+        out = decoded(subject, x, _new, _first(subject), **told)
     except NoCache as reason:
         raise NotChecked("it takes no cache that is known here (past_key_values)") from reason
     whole, out = (one.masked_fill(~real[:, :, None], 0.0) for one in (subject.run(x, **told), out))
@@ -62,10 +59,31 @@ def _apart(subject: Subject) -> torch.Tensor:
     return subject.apart(whole, out, x)[0]
 
 
+def _told(subject: Subject) -> dict[str, Any]:
+    """Which tokens are real, and where they are."""
+    real = (torch.arange(subject.tokens) >= _padded(subject.tokens))[None]
+    if subject.name_of("positions") is None:
+        return {"real": real}
+    return {"real": real, "positions": (real.long().cumsum(1) - 1).clamp(min=0)}
+
+
+def _part(subject: Subject, token: int) -> str:
+    x = subject.draw(seed=8)
+    return part_at_fault(subject, x, _new, _first(subject), token, **_told(subject))
+
+
+def _new(subject: Subject) -> None:
+    """The model makes its own cache."""
+
+
+def _first(subject: Subject) -> tuple[int, ...]:
+    return (_padded(subject.tokens) + _MORE,)
+
+
 def _differs_anyway(subject: Subject) -> bool:
     """Whether a cache gives something else without padding too."""
     x = subject.draw(seed=8)
-    out = decoded(subject, x, lambda _: None, (_padded(subject.tokens) + _MORE,))
+    out = decoded(subject, x, _new, _first(subject))
     return bool((subject.apart(subject.run(x), out, x) > 0).any())
 
 

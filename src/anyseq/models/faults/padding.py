@@ -12,6 +12,7 @@ import torch
 from anyseq.models.faults.entrance import entrance
 from anyseq.models.faults.fault import Fault
 from anyseq.models.faults.influence import influence, worst
+from anyseq.models.faults.read_padding import read_padding
 from anyseq.models.faults.rule import Asked, NotChecked, Note
 from anyseq.models.faults.snippets import call, sequence, two_calls
 from anyseq.models.faults.subject import Subject
@@ -35,6 +36,9 @@ def padding(asked: Asked) -> Iterator[Fault | Note]:
         found = one.content() or one.amount(asked) or one.large()
         if found is not None:
             yield found
+    crossed = read_padding(subject)
+    if crossed is not None:
+        yield crossed
 
 
 def first_position(subject: Subject, x: torch.Tensor) -> int:
@@ -108,10 +112,10 @@ class _Padded:
         (i, j), size = worst(effect)
         found = self._fault(
             f"output {i}, of a real token, changes with what stands at token {j}, which is padding "
-            f"on the {self.side}", (i, j), size, f"0 if output {i} does not see the padding",
+            f"on the {self.side}", (i, j), size, f"0 if output {i} does not depend on the padding",
             "hand the caller's padding mask to the attention of every layer",
         )  # fmt: skip
-        told = {"positions": self.positions} if self.takes_positions else {}
+        told: dict[str, Any] = {"positions": self.positions} if self.takes_positions else {}
         part = entrance(self.subject, self.x, (i, j), real=self.real, **told)
         return replace(found, module=part)
 
@@ -188,7 +192,7 @@ class _Padded:
             return self._fault(
                 f"output {token}, of a real token, changes with large numbers in padded places on "
                 f"the {self.side}", (token, int((~self.real[0]).int().argmax())),
-                float(effect.max()), "0 if output does not see the padding",
+                float(effect.max()), "0 if output does not depend on the padding",
                 "scores of padding have to be -inf, or as low as the type allows",
             )  # fmt: skip
         found = self._with(float("nan"))

@@ -14,12 +14,21 @@ UNKNOWN_MASK = (
 )
 
 
-def repair_of_layer(subject: Subject, rule: str, claim: Claim) -> str | None:
-    """For a layer that attends to other tokens than declared."""
+WIDTHS = (
+    "compare the widths: window(w) here is the distances up to w, and sliding_window=w in "
+    "transformers the w tokens of which the last is the token itself"
+)
+
+
+def repair_of_layer(subject: Subject, rule: str, claim: Claim, far: int) -> str | None:
+    """For a layer that attends to other tokens than declared. far: the largest distance of such a
+    pair."""
     name = unmasked_implementation(subject)
     if name is not None and rule in ("future", "window"):
         return UNKNOWN_MASK.format(name=name)
     narrow = claim.pattern not in (Causal(), Full())
+    if narrow and rule in ("window", "lost") and far in _around(claim, subject.tokens):
+        return WIDTHS
     if rule == "window" and narrow:
         return "hand the window or chunk of this layer on to its attention, by mask or by argument"
     if rule == "future":
@@ -27,8 +36,16 @@ def repair_of_layer(subject: Subject, rule: str, claim: Claim) -> str | None:
     if rule == "lost" and not narrow:
         return "give this layer the mask, and the cache, of a layer without a window"
     if rule == "lost":
-        return "a window of w tokens counts the token itself: compare the widths"
+        return WIDTHS
     return None
+
+
+def _around(claim: Claim, tokens: int) -> tuple[int, int]:
+    """The largest distance that is declared, and the next."""
+    assert claim.pattern is not None
+    i, j = claim.pattern.mask(tokens).nonzero(as_tuple=True)
+    most = int((i - j).abs().max())
+    return most, most + 1
 
 
 def unmasked_implementation(subject: Subject) -> str | None:

@@ -28,8 +28,10 @@ RULES = (
     Rule(
         "outputs",
         outputs,
-        "each token gets two other contents: effects below 1e-4 of the largest output (3e-2 in "
-        "half precision), and what other contents switch on, may be missed",
+        "each token gets two other contents, and one in a sequence of 130 or 64 tokens (models of "
+        "up to 5 million weights): effects below 1e-4 of the largest output (3e-2 in half "
+        "precision), what other contents switch on, and what only longer sequences show, may be "
+        "missed",
     ),
     Rule("padding", padding, "one sequence, a quarter of it padding: other shares may differ"),
     Rule("documents", documents, "two documents in one sequence: more of them may differ"),

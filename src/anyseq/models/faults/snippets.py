@@ -64,14 +64,16 @@ def call(subject: Subject, x: str = "x", output: bool = True, **told: str) -> st
     return f"{subject.text}({', '.join(parts)}){subject.output * output}"
 
 
-def changed_token(subject: Subject, x: torch.Tensor, pair: tuple[int, int], **told: Any) -> str:
-    """Output i changes with token j."""
+def changed_token(
+    subject: Subject, x: torch.Tensor, pair: tuple[int, int], seed: int = 1, **told: Any
+) -> str:
+    """Output i changes with token j. seed: of the other content of token j."""
     i, j = pair
-    other = subject.other(x)[0, j]
+    other = subject.other(x, seed)[0, j]
     new = int(other) if subject.features is None else "torch.randn_like(x[0, 0])"
     before = f"{sequence(subject, x)}\nchanged = x.clone()\nchanged[0, {j}] = {new}"
     one, two = (call(subject, name, **told) for name in ("x", "changed"))
-    return two_calls(before, one, two, f"[0, {i}]", f"0 if output {i} does not see token {j}")
+    return two_calls(before, one, two, f"[0, {i}]", f"0 if output {i} does not depend on token {j}")
 
 
 def gradient_of_layer(

@@ -102,8 +102,9 @@ class Subject:
         models round so, whatever their weights are."""
         if self.dtype != torch.float64:
             return 0.0
-        module = deepcopy(self.module).float()
-        return float(self.differ(self.run(x), replace(self, module=module).run(x)).max())
+        rounded = replace(self, module=deepcopy(self.module).float())
+        handed = x.float() if x.is_floating_point() else x
+        return float(self.differ(self.run(x), rounded.run(handed)).max())
 
     def name_of(self, what: str) -> str | None:
         """The argument by which the model is told of "real" tokens, "positions" or "documents";

@@ -22,6 +22,7 @@ class Planted:
     allowed: whether output i (of these layers) ought to depend on token j.
     follows: rules under which what truly comes of the fault is reported too.
     thread: a public thread with a fault of this kind.
+    tokens: in a sequence that shows it.
     """
 
     name: str
@@ -33,6 +34,7 @@ class Planted:
     allowed: Callable[[int, int], bool] = lambda i, j: j <= i
     follows: tuple[str, ...] = ()
     thread: str = ""
+    tokens: int = 30
 
     def make(self) -> Model:
         """The faulty model."""

@@ -154,6 +154,41 @@ def _both_ways(faulty: bool) -> Model:
     return seeded(Decoder), aq.Causal()
 
 
+class Blockwise(Attention):
+    """Long sequences in blocks of 16; the last token of each attends to one too many."""
+
+    def mix(
+        self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, allowed: torch.Tensor
+    ) -> torch.Tensor:
+        place = torch.arange(q.shape[2])
+        if len(place) >= 64:
+            next_block = (place[:, None] + 1 == place) & (place % 16 == 0)
+            allowed = allowed | next_block
+        return super().mix(q, k, v, allowed)
+
+
+def _blockwise(faulty: bool) -> Model:
+    model = seeded(Gpt)
+    if faulty:
+        model.blocks[1].attend.__class__ = Blockwise
+    return model, aq.Causal()
+
+
+class PrefixGpt(Gpt):
+    """Tokens before the separator, id 50, attend to one another."""
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        tokens = ids.shape[1]
+        prefix = (ids == 50).flip(1).cumsum(1).flip(1).bool()
+        allowed = torch.ones(tokens, tokens, dtype=torch.bool).tril()
+        allowed = allowed | (prefix[:, :, None] & prefix[:, None, :])
+        return self.body(ids, torch.arange(tokens)[None], allowed[:, None])
+
+
+def _prefix(faulty: bool) -> Model:
+    return seeded(PrefixGpt if faulty else Gpt), aq.Causal()
+
+
 FAULTS = [
     Planted(
         "one layer is not causal", "llama",
@@ -204,5 +239,16 @@ FAULTS = [
         "Each expert of the third block takes the half of the tokens with the highest scores: "
         "whether a token is among them depends on later ones.",
         _routed, "future", (), causal, (), "karpathy/nanochat#845",
+    ),
+    Planted(
+        "a path for long sequences", "plain decoder",
+        "From 64 tokens on the second layer works in blocks of 16, and the last token of each "
+        "attends to the first of the next.",
+        _blockwise, "future", (), causal, tokens=64,
+    ),
+    Planted(
+        "a prefix that was not declared", "plain decoder",
+        "Tokens before a separator (id 50) attend to one another; without one the model is causal.",
+        _prefix, "future", (), causal,
     ),
 ]  # fmt: skip

@@ -35,6 +35,19 @@ def _t5(faulty: bool) -> Model:
     return model, None
 
 
+def _crossed(faulty: bool) -> Model:
+    model: Any = tiny("t5")
+    if faulty:
+        cross = model.decoder.block[1].layer[1].EncDecAttention
+        with_mask(cross, lambda mask, x: None)
+    return model, None
+
+
+def real_in_what_is_read(i: int, j: int) -> bool:
+    """Whether token j of the 14 that the encoder reads is real."""
+    return j < 10
+
+
 def _learned_positions(faulty: bool) -> Model:
     model = tiny("gpt2")
     own: Any = type(model)
@@ -106,6 +119,11 @@ FAULTS = [
         "the encoder's last layer drops the padding mask", "t5",
         "The second layer of the encoder is handed None in place of the mask.",
         _t5, "padding", (), real_on("right"), (), "huggingface/transformers#46773",
+    ),
+    Planted(
+        "cross-attention drops the encoder's padding mask", "t5",
+        "The second layer of the decoder attends to all that the encoder gives.",
+        _crossed, "padding", (), real_in_what_is_read,
     ),
     Planted(
         "learned positions count padding", "gpt2",
