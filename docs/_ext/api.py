@@ -67,7 +67,7 @@ def as_rst(lines: list[str]) -> list[str]:
         if not line.strip():
             inside = inside and number + 1 < len(lines) and lines[number + 1].startswith(" ")
             out.append("")
-        elif code and indented:
+        elif (code and indented) or line.startswith((">>> ", "... ")):
             out.append(line)
         elif entry and len(entry[1]) < 60:
             out += ["", " and ".join(f"``{n}``" for n in re.split(", | and ", entry[1]))]
