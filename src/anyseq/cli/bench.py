@@ -59,8 +59,8 @@ def bench(
     json
         Print JSON.
     into
-        A text file, such as docs/measured.md, whose lines between `<!-- bench construct -->` (or another
-        of these names) and `<!-- end -->` are replaced by the figures.
+        A text file, such as docs/measured.md, whose lines between `<!-- bench construct -->` (or
+        another of these names) and `<!-- end -->` are replaced by the figures.
     out
         attention and check only: a folder for their JSON and picture; bench-attention or
         bench-check unless given.

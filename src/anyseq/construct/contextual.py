@@ -2,8 +2,8 @@
 
 Units and notation as in `anyseq.construct.mapping`.
 
-- With positions, token j (from 0) carries E_j = j·(1, ..., 1), so the ids of different tokens lie in
-  disjoint intervals: base_j + {0, ..., δ^-d - 1} units.
+- With positions, token j (from 0) carries E_j = j·(1, ..., 1), so the ids of different tokens lie
+  in disjoint intervals: base_j + {0, ..., δ^-d - 1} units.
 - Selective shifts sweep all possible ids upward; a token whose id is g moves by c(max - min), where
   max and min run over the sequence. In a sequence with ids l_1 < ... < l_n the first moves above
   all, then the second above that, and so on:
