@@ -116,7 +116,7 @@ def read_front(
             if holds is not None:
                 text = (
                     f"layers up to {layer} put x into slots, exactly, on all {len(corners):,} "
-                    "simplices looked at (read from the weights)"
+                    "simplices checked (read from the weights)"
                 )
                 return Front(layer, state[:, layout.bos :], 0.0, text)
         if attention >= 0:
