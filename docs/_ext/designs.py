@@ -48,13 +48,14 @@ DESIGNS = (
     Known(
         "Llama",
         "Causal attention with rotary positions. Without a BOS token it cannot count equal tokens.",
-        'aq.Design(32, "causal", aq.Rotary(), domain="ids", block_norm="pre", head=True)',
+        'aq.Design(32, "causal", aq.Rotary(), domain="ids",\n    block_norm="pre", head=True)',
         "causal",
     ),
     Known(
         "Llama, BOS first",
         "One token that differs from all others is enough.",
-        'aq.Design(32, "causal", aq.Rotary(), bos=True, domain="ids", block_norm="pre", head=True)',
+        'aq.Design(32, "causal", aq.Rotary(), bos=True, domain="ids",\n'
+        '    block_norm="pre", head=True)',
         "causal",
     ),
     Known(

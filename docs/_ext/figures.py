@@ -25,22 +25,23 @@ import home
 FOLDER = Path(__file__).parents[2] / "build" / "docs" / "pictures"
 
 
-def drawn(code: str) -> Path:
-    """The file of the picture that the expression makes."""
+def drawn(code: str) -> tuple[Path, float]:
+    """The file of the picture that the expression makes, and how many inches wide it is."""
     picture = eval(code, {"aq": aq, "torch": torch, "drawing": drawing, "home": home})
     if not isinstance(picture, Figure):
         raise ExtensionError(f"picture: {code!r} makes a {type(picture).__name__}, not a Figure")
     FOLDER.mkdir(parents=True, exist_ok=True)
     file = FOLDER / f"{sha256(code.encode()).hexdigest()[:16]}.png"
     picture.savefig(file, dpi=160, facecolor="white")
-    return file
+    return file, picture.get_figwidth()
 
 
 def image(directive: SphinxDirective, code: str, alt: str) -> nodes.image:
-    """The node of that picture, in a page of whatever folder."""
+    """The node of that picture, in a page of whatever folder; text in it is as large as text."""
     page = Path(directive.env.doc2path(directive.env.docname)).parent
-    uri = os.path.relpath(drawn(code), page)
-    return nodes.image(uri=Path(uri).as_posix(), alt=alt, classes=["drawn"])
+    file, inches = drawn(code)
+    uri = Path(os.path.relpath(file, page)).as_posix()
+    return nodes.image(uri=uri, alt=alt, classes=["drawn"], width=f"{96 * inches:.0f}px")
 
 
 class Picture(SphinxDirective):

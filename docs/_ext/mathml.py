@@ -6,6 +6,7 @@ matplotlib brings the file.
 
 import shutil
 from pathlib import Path
+from xml.etree import ElementTree
 
 import matplotlib
 from docutils import nodes
@@ -13,14 +14,34 @@ from latex2mathml.converter import convert
 from sphinx.application import Sphinx
 from sphinx.writers.html5 import HTML5Translator
 
+SPACE = "http://www.w3.org/1998/Math/MathML"
+PRIME = "\N{PRIME}"
+ElementTree.register_namespace("", SPACE)
+
+
+def mathml(latex: str, display: str = "inline") -> str:
+    """MathML that looks right without a font that has a table for maths: a prime is a sign after
+    its letter, which such a font raises by itself, and bars are as high as a line."""
+    root = ElementTree.fromstring(convert(latex, display=display))
+    for node in root.iter():
+        parts = list(node)
+        if node.tag.endswith(("}msup", "}msubsup")) and parts[-1].text == PRIME:
+            letter = ElementTree.Element(f"{{{SPACE}}}mrow")
+            letter.extend([parts[0], parts[-1]])
+            node.tag = f"{{{SPACE}}}" + ("msub" if len(parts) == 3 else "mrow")
+            node[:] = [letter, *parts[1:-1]]
+        elif node.tag.endswith("}mo") and node.text == "|":
+            node.attrib.update(stretchy="false", lspace="0", rspace="0")
+    return ElementTree.tostring(root, encoding="unicode")
+
 
 def _inline(translator: HTML5Translator, node: nodes.math) -> None:
-    translator.body.append(convert(node.astext()))
+    translator.body.append(mathml(node.astext()))
     raise nodes.SkipNode
 
 
 def _block(translator: HTML5Translator, node: nodes.math_block) -> None:
-    translator.body.append(f'<div class="math">{convert(node.astext(), display="block")}</div>')
+    translator.body.append(f'<div class="math">{mathml(node.astext(), "block")}</div>')
     raise nodes.SkipNode
 
 

@@ -68,6 +68,15 @@ def test_reach_grows_frame_by_frame() -> None:
     assert equal.get_title() == "all equal"
 
 
+def test_a_design_with_few_layers_stops_there() -> None:
+    made = aq.animate(aq.Design(12, aq.Window(1), depth=3))
+    assert len(made.seconds) == 4
+    made.draw(3)
+    share = (np.abs(np.subtract.outer(np.arange(12), np.arange(12))) <= 3).mean()
+    assert f"{int(100 * share)} % of pairs reached" in made.figure.axes[0].get_xlabel()
+    assert len(aq.animate(aq.Design(1)).gif) > 1000
+
+
 def test_a_comparison_ends_with_its_answers() -> None:
     made = aq.animate(aq.compare("window(2), rope", "longformer(2), urpe", tokens=12))
     last = len(made.seconds) - 1
@@ -91,8 +100,32 @@ def test_ids_become_all_different() -> None:
     assert "before the first layer of 9: 8 different ids" in made.figure.get_suptitle()
     made.draw(len(made.seconds) - 1)
     assert "32 different ids for 32 tokens" in made.figure.get_suptitle()
-    with pytest.raises(InvalidArgument, match="2 tokens x 1"):
-        aq.animate(Contextual(3, 1, 1, 2, positions=True))
+    (strip,) = (three := aq.animate(Contextual(3, 1, 1, 2, positions=True))).figure.axes
+    three.draw(len(three.seconds) - 1)
+    assert "192 different ids for 192 tokens" in three.figure.get_suptitle()
+    shown = np.asarray(strip.images[0].get_array())
+    assert shown.shape == (3, 64)
+    assert len(np.unique(shown)) == shown.size
+    with pytest.raises(InvalidArgument, match="expected up to 4,096"):
+        aq.animate(Contextual(3, 1, 1, 5, positions=True))
+
+
+def test_the_ids_of_a_network() -> None:
+    result = aq.approximate(
+        aq.functions["sort"], aq.Design(2), features=1, tol=0.3, norm="lp", method="yun"
+    )
+    made = aq.animate(result)
+    made.draw(len(made.seconds) - 1)
+    assert "8 different ids for 8 tokens" in made.figure.get_suptitle()
+    for other in (
+        aq.approximate(aq.functions["sort"], aq.Design(2), features=1, tol=0.3),
+        aq.approximate(
+            aq.functions["sort"], aq.Design(3, aq.Window(1)), features=1, tol=1.0, norm="lp",
+            method="yun",
+        ),
+    ):  # fmt: skip
+        with pytest.raises(InvalidArgument, match="no contextual mapping of dense attention"):
+            aq.animate(other)
 
 
 def test_an_explanation_layer_by_layer() -> None:

@@ -30,7 +30,7 @@ _COMMANDS = {
     "compare": "Designs and models side by side: what they can express, when all tokens have met, "
     "how weak the routes are, what a token costs, where positions come from.",
     "demo": "A function becomes a Transformer, twice, with errors, sizes and pictures; or a "
-    "lecture of five minutes.",
+    "lecture.",
     "explain": "What each stage of a saved network does to one input: as text, as a picture, or "
     "animated, layer by layer.",
     "plan": "What each method would build, with sizes, before anything is built.",

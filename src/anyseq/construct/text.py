@@ -8,6 +8,9 @@ from anyseq.base import table_html
 from anyseq.construct.error import CONDITIONAL, norm_name
 from anyseq.construct.fused_ridges import RidgeTable
 from anyseq.construct.result import Approximation
+from anyseq.design import positions_text
+from anyseq.patterns import pattern_text
+from anyseq.probability import prob_map_text
 
 _MARGIN = 11
 _STATUS = {CONDITIONAL: "unproved: constant estimated"}  # as readers see it
@@ -58,8 +61,8 @@ def _design(result: Approximation) -> str:
     design, shape = result.design, result.size
     return (
         f"{design.tokens} tokens x {shape.in_features} -> {shape.out_features} features, "
-        f"{', '.join(type(pattern).__name__ for pattern in design.cycle)} attention, "
-        f"{type(design.position).__name__}, {design.probability.name}"
+        f"{' then '.join(map(pattern_text, design.cycle))} attention, "
+        f"{positions_text(design.position)}, {prob_map_text(design.probability)}"
     )
 
 

@@ -157,15 +157,24 @@ def _cells(fused: CellTable, x: torch.Tensor) -> Told:
     )
 
 
-def _dense_ids(fused: CellTable, cells: torch.Tensor) -> dict[str, torch.Tensor]:
-    """What the shifts of dense attention make of these cells (tokens, features). Those of sparse
-    attention have other names, and depend on a route that the look-up does not know."""
-    tokens, features = cells.shape
+def contextual_of(fused: CellTable, features: int) -> Contextual | None:
+    """The mapping of dense attention for so many features; None if there is no network of it."""
+    tokens = fused.values.shape[1]
     width = max(features, fused.values.shape[2])
     log_steps = fused.steps.bit_length() - 1
     context = Contextual(tokens, features, width, log_steps, fused.positions)
     if fused.offsets != context.offsets or context.largest.bit_length() > EXACT_BITS:
-        return {}  # no network of dense attention
+        return None
+    return context
+
+
+def _dense_ids(fused: CellTable, cells: torch.Tensor) -> dict[str, torch.Tensor]:
+    """What the shifts of dense attention make of these cells (tokens, features). Those of sparse
+    attention have other names, and depend on a route that the look-up does not know."""
+    features = cells.shape[1]
+    context = contextual_of(fused, features)
+    if context is None:
+        return {}
     sequence = cells @ torch.tensor(context.digits[:features])
     final = context.final_ids(sequence[None])[0]
     swept = final - context.global_shift * (final.max() // (1 + context.global_shift))

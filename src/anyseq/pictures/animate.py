@@ -5,8 +5,11 @@ from __future__ import annotations
 from functools import singledispatch
 from typing import Any
 
+from anyseq.construct import Approximation
 from anyseq.construct.contextual import Contextual
 from anyseq.construct.explain import Explanation
+from anyseq.construct.fused import CellTable
+from anyseq.construct.told import contextual_of
 from anyseq.design import Design
 from anyseq.errors import InvalidArgument
 from anyseq.patterns import Pattern, parse_pattern, pattern_text
@@ -25,9 +28,10 @@ def animate(thing: Any, *arguments: Any, **options: Any) -> Animation:
 
     Comparison, Design or Verdict: which tokens each token reaches; and a sequence of equal tokens,
         a colour for each class of them that the layers so far can tell apart.
+    Approximation by method "yun", of a design with dense attention: the ids of all tokens in all
+        sequences, and how many differ after each layer of its contextual mapping.
     Explanation: what each layer did to one input: animate(result.explain(x)).
     Pattern, or its text: which tokens each of n tokens reaches: animate(pattern, tokens=16).
-    A contextual mapping (`anyseq.construct.contextual`): how many ids differ after each layer.
 
     >>> import anyseq as aq
     >>> found = aq.compare("window(2), rope", "longformer(2), urpe", tokens=24)
@@ -35,13 +39,26 @@ def animate(thing: Any, *arguments: Any, **options: Any) -> Animation:
     """
     kind = type(thing).__name__
     raise InvalidArgument(
-        f"animate: no animation of {kind}; expected a Comparison, a Design, an Explanation, a "
-        "Pattern or a Verdict"
+        f"animate: no animation of {kind}; expected an Approximation, a Comparison, a Design, an "
+        "Explanation, a Pattern or a Verdict"
     )
 
 
 animate.register(Contextual, contextual_stages)
 animate.register(Explanation, explanation_stages)
+
+
+@animate.register
+def _approximation(result: Approximation) -> Animation:
+    dense = any(stage.name == "global shift" for stage in result.facts.stages)
+    if dense and isinstance(result.fused, CellTable):
+        context = contextual_of(result.fused, result.size.in_features)
+        if context is not None:
+            return contextual_stages(context)
+    raise InvalidArgument(
+        f'animate: a network by method "{result.method}" has no contextual mapping of dense '
+        'attention; expected one by "yun", or result.explain(x), what it does to one input'
+    )
 
 
 @animate.register

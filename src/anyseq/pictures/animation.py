@@ -17,9 +17,20 @@ from PIL import Image
 from anyseq.errors import FileProblem
 
 _DPI = 100
-_COLOURS = 128
+_COLOURS = 255
+_FIRST, _LAST = 1.4, 2.6  # seconds
 _SAMPLE = 12  # frames that the palette is made of
 _ENDINGS = (".gif", ".html")
+
+
+def evenly(last: int, most: int) -> list[int]:
+    """0, 1, ..., last; of more than `most` numbers, that many, evenly spread."""
+    return sorted({round(number) for number in np.linspace(0, last, min(most, last + 1)).tolist()})
+
+
+def paced(frames: int, each: float) -> list[float]:
+    """Seconds for each frame; the first and the last stay longer."""
+    return [_FIRST, *[each] * (frames - 2), _LAST][-frames:]
 
 
 class Animation:
@@ -34,6 +45,9 @@ class Animation:
     ) -> None:
         self.figure, self.draw, self.seconds, self.says = figure, draw, tuple(seconds), says
 
+    def __repr__(self) -> str:
+        return f"Animation of {len(self.seconds)} frames, {sum(self.seconds):.1f} s: {self.says}"
+
     @cached_property
     def gif(self) -> bytes:
         """The file, played over and over."""
@@ -41,7 +55,7 @@ class Animation:
         # one palette for all, so that colours do not flicker
         sample = [np.asarray(image) for image in images[:: -(-len(images) // _SAMPLE)]]
         palette = Image.fromarray(np.concatenate([*sample, np.asarray(images[-1])])).quantize(
-            _COLOURS
+            _COLOURS, method=Image.Quantize.MAXCOVERAGE
         )
         first, *others = (
             image.quantize(palette=palette, dither=Image.Dither.NONE) for image in images

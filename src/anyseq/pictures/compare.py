@@ -65,7 +65,7 @@ def _panels(part: SubFigure, cards: Sequence[Card], rows: int, columns: int) -> 
     bar = part.colorbar(
         ScalarMappable(scale, _SCALE), ax=panels.tolist(), shrink=0.75, aspect=25, pad=0.015
     )
-    bar.set_label("layers that j needs to reach i", color=INK)
+    bar.set_label("layers that token j needs to reach token i", color=INK)
     bar.ax.yaxis.set_minor_locator(NullLocator())
     ticks = _ticks(most)
     bar.set_ticks(ticks, labels=[f"{tick:,}" for tick in ticks])
@@ -113,10 +113,10 @@ def _draw(panel: Axes, card: Card, layers: np.ndarray, scale: LogNorm) -> set[st
     for side in ("top", "right"):
         panel.spines[side].set_visible(False)
     panel.tick_params(colors=INK, labelsize=8)
-    ticks = [0, tokens // 2, tokens]
+    ticks = sorted({0, tokens // 2, tokens - 1})
     for axis in (panel.xaxis, panel.yaxis):
-        axis.set_ticks(ticks, labels=[f"{tick:,}" for tick in ticks])
-    panel.set_xlabel("token j", color=INK)
+        axis.set_ticks([tick + 0.5 for tick in ticks], labels=[f"{tick:,}" for tick in ticks])
+    panel.set_xlabel("source token j", color=INK)
     words = textwrap.fill(f"{card.name}   {card.subject.removeprefix(f'{tokens:,} tokens, ')}", 36)
     panel.set_title(f"{words}\n{_headline(card)}", fontsize=9.5, color=INK, loc="left")
     return {colour for colour, where in kinds.items() if where.any()}
@@ -151,7 +151,9 @@ def _bars(part: SubFigure, cards: Sequence[Card]) -> None:
         most = 1.0 if share else max(value or 0 for value in values)
         for place, value in enumerate(values):
             panel.barh(place, value or 0, color=colour, height=0.62)
-            says = missing if value is None else f"{value:.0%}" if share else f"{value:,.0f}"
+            says = (
+                missing if value is None else f"{100 * value:.0f} %" if share else f"{value:,.0f}"
+            )
             panel.text(
                 (value or 0) + most * 0.02, place, says, va="center", fontsize=8.5, color=INK
             )

@@ -15,20 +15,22 @@ from anyseq.base import layers_text
 from anyseq.design import Design
 from anyseq.errors import InvalidArgument
 from anyseq.graph import reach
-from anyseq.pictures.animation import Animation
+from anyseq.pictures.animation import Animation, evenly, paced
 from anyseq.pictures.positions import draw_classes, equal_tokens
 from anyseq.pictures.style import COLOURS, INK, PALE, Picture, plain, whole_ticks
 
 _MOST_TOKENS = 256
 _MOST_FRAMES = 24
-_FIRST, _LAYER, _LAST = 1.4, 0.5, 2.6  # seconds
+_LEGEND = "coloured: token j has reached token i; orange: in this very layer"
+_LAYER = 0.5  # seconds
 
 
 @dataclass(frozen=True)
 class Grown:
     """What is animated of a design: its name, and whether it is universal, if that was asked.
 
-    layers: (tokens, tokens) the layers that token j needs to reach token i, -1 for never.
+    layers: (tokens, tokens) the layers that token j needs to reach token i, -1 for never, or not in
+        the layers that there are.
     classes: those of equal tokens after 0, 1, ... layers; none, if nothing is said of positions.
     """
 
@@ -47,7 +49,10 @@ class Grown:
                 "same design with fewer tokens"
             )
         classes = tuple(equal_tokens(design)) if positions else ()
-        return cls(name, universal, reach(design).layers_per_pair(), classes)
+        layers = reach(design).layers_per_pair()
+        if design.depth is not None:
+            layers[layers > design.depth] = -1
+        return cls(name, universal, layers, classes)
 
     @property
     def last(self) -> int:
@@ -59,20 +64,21 @@ def growth(designs: Sequence[Grown]) -> Animation:
     """A column for each design: above, row i is coloured where token j has reached it, what is new
     in orange; below, equal tokens, a colour for each class."""
     last = max(1, *(one.last for one in designs))
-    layers = _frames(last)
+    layers = evenly(last, _MOST_FRAMES)
     positions = any(one.classes for one in designs)
     made = Picture(
-        figsize=(3.9 * max(len(designs), 1), 4.5 + 1.25 * positions), layout="constrained"
+        figsize=(max(3.9 * len(designs), 5.4), 4.7 + 1.25 * positions), layout="constrained"
     )
     made.get_layout_engine().set(w_pad=0.12, h_pad=0.06)  # type: ignore[union-attr,call-arg]
     rows = made.subplots(
         1 + positions, len(designs), squeeze=False,
         gridspec_kw={"height_ratios": [6.0, 1.0] if positions else [1.0]},
     )  # fmt: skip
+    made.supxlabel(_LEGEND, fontsize=9, color=INK)
 
     def draw(frame: int) -> None:
         layer = layers[frame]
-        when = f"after {layers_text(layer)}" if layer else "before the first layer"
+        when = f"after {layers_text(layer)}"
         made.suptitle(
             f"Which tokens have reached which: {when}", fontsize=13, fontweight="bold", color=INK
         )
@@ -81,16 +87,9 @@ def growth(designs: Sequence[Grown]) -> Animation:
             if positions:
                 _draw_equal(panels[1], one, layer, final=frame == len(layers) - 1)
 
-    seconds = [_FIRST, *[_LAYER] * (len(layers) - 2), _LAST]
     names = " and ".join(one.name for one in designs)
-    return Animation(made, draw, seconds, f"{names}: which tokens each token reaches by layer")
-
-
-def _frames(last: int) -> list[int]:
-    """The layers that are shown: all, or evenly spread ones."""
-    if last < _MOST_FRAMES:
-        return list(range(last + 1))
-    return sorted({round(layer) for layer in np.linspace(0, last, _MOST_FRAMES).tolist()})
+    says = f"{names}: which tokens each token reaches, layer by layer"
+    return Animation(made, draw, paced(len(layers), _LAYER), says)
 
 
 def _draw_reach(panel: Axes, one: Grown, layer: int, last: int, new: int) -> None:

@@ -5,19 +5,19 @@ from __future__ import annotations
 import textwrap
 
 import torch
-from matplotlib.axes import Axes
 
 from anyseq.construct.contextual import Contextual
 from anyseq.construct.explain import Explanation, Hit, Step
 from anyseq.construct.stages import ID
 from anyseq.errors import InvalidArgument
-from anyseq.pictures.animation import Animation
+from anyseq.pictures.animation import Animation, evenly, paced
 from anyseq.pictures.explain import explanation_ids, explanation_title
 from anyseq.pictures.ids import Column, draw_table
 from anyseq.pictures.style import INK, Picture, distinct, plain
 
-_FIRST, _LAYER, _LAST = 1.4, 0.8, 2.6  # seconds
+_LAYER, _CHANGE = 0.8, 0.4  # seconds
 _MOST_FRAMES = 48
+_MOST_SEQUENCES = 4096
 _MOST_NUMBERS = 6  # of a token
 _WIDE = 62  # letters of a line
 
@@ -54,8 +54,7 @@ def explanation_stages(made: Explanation) -> Animation:
         panel.set_title("\n".join(lines), fontsize=10, color=INK)
         panel.set_xlabel(says or " ")
 
-    seconds = [_FIRST, *[_LAYER] * (len(tables) - 2), _LAST][-len(tables) :]
-    return Animation(drawn, draw, seconds, explanation_title(made))
+    return Animation(drawn, draw, paced(len(tables), _LAYER), explanation_title(made))
 
 
 def _columns(step: Step, hit: Hit) -> list[Column]:
@@ -75,39 +74,47 @@ def _numbers(label: str, numbers: torch.Tensor) -> list[Column]:
 
 
 def contextual_stages(context: Contextual) -> Animation:
-    """For every sequence of two tokens of one feature, the ids of both tokens after each layer, a
-    colour for each id; at the end all differ."""
-    if (context.tokens, context.features, context.positions) != (2, 1, True):
-        raise InvalidArgument(f"animate: {context}; expected 2 tokens x 1 with positions")
+    """For every sequence on the grid, the ids of its tokens after each layer, a colour for each id;
+    at the end all differ. Of two tokens x 1 a square for each token, otherwise one strip."""
+    count = context.token_cells**context.tokens
+    if count > _MOST_SEQUENCES:
+        raise InvalidArgument(
+            f"animate: {count:,} sequences; expected up to {_MOST_SEQUENCES:,}, such as fewer "
+            "tokens or a larger tolerance"
+        )
     ids = context.ids_by_layer(context.sequences())
     changed = [0] + [at for at in range(1, len(ids)) if not torch.equal(ids[at], ids[at - 1])]
-    made = Picture(figsize=(7.6, 4.6), layout="constrained")
-    panels = made.subplots(1, 2, sharex=True, sharey=True)
+    changed = [changed[at] for at in evenly(len(changed) - 1, _MOST_FRAMES)]
+    square = (context.tokens, context.features, context.positions) == (2, 1, True)
+    made = Picture(figsize=(7.6, 4.6 if square else 3.2), layout="constrained")
+    panels = made.subplots(1, 1 + square, squeeze=False).flatten()
 
     def draw(frame: int) -> None:
         layer = changed[frame]
         known = ids[layer].unique()
+        ranks = torch.searchsorted(known, ids[layer])
         for token, panel in enumerate(panels):
-            ranks = torch.searchsorted(known, ids[layer][:, token].contiguous())
-            _draw_ranks(panel, ranks.view(context.steps, context.steps), len(known))
-            panel.set_title(f"ids of token {token}", fontsize=10)
-        what = "before the first layer" if layer == 0 else f"after layer {layer:,}"
-        what = f"{what} of {len(ids) - 1:,}"
+            panel.clear()
+            plain(panel)
+            colours = distinct(len(known))
+            shown = ranks[:, token].view(context.steps, -1) if square else ranks.T
+            panel.imshow(
+                shown.numpy(), cmap=colours, vmin=0, vmax=max(len(known) - 1, 1),
+                aspect="equal" if square else "auto", interpolation="none",
+                extent=(0, 1, 0, 1) if square else None, origin="lower" if square else "upper",
+            )  # fmt: skip
+            if square:
+                panel.set_title(f"ids of token {token}", fontsize=10)
+            else:
+                panel.set_yticks(range(context.tokens))
+            panel.set_xlabel("token 1" if square else "sequence")
+            panel.set_ylabel("token 0" if square else "token")
+        when = f"after layer {layer:,}" if layer else "before the first layer"
         made.suptitle(
-            f"{what}: {len(known)} different ids for {ids[layer].numel()} tokens in their "
-            "sequences", fontsize=11, color=INK,
+            f"{when} of {len(ids) - 1:,}: {len(known):,} different ids for "
+            f"{ids[layer].numel():,} tokens in their sequences", fontsize=11, color=INK,
         )  # fmt: skip
 
-    seconds = [_FIRST, *[_LAYER] * (len(changed) - 2), _LAST]
-    return Animation(made, draw, seconds, "How many ids differ after each layer")
-
-
-def _draw_ranks(panel: Axes, ranks: torch.Tensor, count: int) -> None:
-    panel.clear()
-    plain(panel)
-    panel.imshow(
-        ranks.numpy(), cmap=distinct(count), vmin=0, vmax=max(count - 1, 1), origin="lower",
-        extent=(0, 1, 0, 1), interpolation="none",
-    )  # fmt: skip
-    panel.set_xlabel("token 1")
-    panel.set_ylabel("token 0")
+    return Animation(
+        made, draw, paced(len(changed), _CHANGE), "How many ids differ after each layer"
+    )

@@ -7,6 +7,7 @@ window.Design = window.Design ?? {};
 Design.stage = (() => {
   const { element, svg, slider } = Play;
   const rounded = (value) => String(Number(value.toFixed(3)));
+  const roundedDown = (bound) => String(Math.floor(bound * 1000 + 1e-9) / 1000); // a bound stays one
 
   /* One input as bars; `claimed` are the positions whose outputs are compared. */
   const bars = ({ name, tokens, marked }, claimed) => {
@@ -79,8 +80,8 @@ Design.stage = (() => {
           `Output ${place}${now.length > 1 ? ` of ${"AB"[input]}` : ""}: f is ${rounded(wanted)}`,
           `off by ${rounded(Math.abs(y - wanted))}`,
         ]);
-        const [error, least] = [witness.error(y, claims), witness.least(claims)].map(rounded);
-        rows.push([witness.name, `${error}, never below ${least}`]);
+        const [error, least] = [witness.error(y, claims), witness.least(claims)];
+        rows.push([witness.name, `${rounded(error)}, never below ${roundedDown(least)}`]);
         errors.replaceChildren(...rows.map(([term, value]) =>
           element("div", {}, element("dt", {}, term), element("dd", {}, value))));
       };

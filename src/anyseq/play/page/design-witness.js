@@ -129,7 +129,7 @@ Design.witness = (() => {
       ...alike({ image: found.image, root: [i, found.image[i]] }, tokens, first),
       bound,
       conclusion: "If all tokens are drawn alike, the squared errors of all outputs have a mean sum of at "
-        + `least ${Number(bound.toFixed(3))}.`,
+        + `least ${Math.floor(bound * 1000 + 1e-6) / 1000}.`,
     };
   };
 
