@@ -38,7 +38,7 @@ class Average(ProbMap):
 
 
 def test_a_map_that_never_decides_is_refused() -> None:
-    with pytest.raises(CannotApproximate, match=r"Assumption 2.* not known of Average"):
+    with pytest.raises(CannotApproximate, match=r"Assumption 2.* not known for Average"):
         deciding_gap(Average())
     plan = aq.plan(aq.Design(2, prob_map=Average()), 1, 0.5, lipschitz=1.0, norm="lp")
     assert "Assumption 2" in plan.refused["yun"]
