@@ -299,8 +299,8 @@ def check_causal(target: Target, rng: torch.Generator) -> None:
     at = int(gap.argmax())
     if float(gap[at]) > 1e-9 * max(1.0, float(y.abs().max())):
         raise CannotApproximate(
-            "in this design no token learns of all later ones, and f looks at them; use another "
-            "pattern",
+            "in this design no token is reached by all later ones, and f depends on them; use "
+            "another pattern",
             (
                 f"at x = {x[at].tolist()}, other tokens after token {int(last[at])} change f up to "
                 f"there by {float(gap[at]):.6g}",

@@ -39,8 +39,8 @@ class Route:
         if path.order is None:
             known = "there is none" if path.exists is False else f"none was found: {path.message}"
             raise CannotApproximate(
-                "it needs an order of the tokens in which each sees the one before (a Hamiltonian "
-                f"path), and {known} ({path.method})"
+                "it needs an order of the tokens in which each attends to the one before (a "
+                f"Hamiltonian path), and {known} ({path.method})"
             )
         return cls(tuple(path.order.tolist()), masks)
 
@@ -80,7 +80,7 @@ class Route:
 def _mask(design: Design, turn: int, heads: int) -> torch.Tensor:
     """Who sees whom in pattern `turn`, the same in every head that is used."""
     if design.cycle[turn].differs:
-        raise CannotApproximate(f"pattern {turn} looks at the batch row or the head")
+        raise CannotApproximate(f"pattern {turn} differs by batch row or head")
     parts = design.cycle[turn].heads()
     masks = [part.mask(design.tokens) for part in parts[:heads]]
     if any(not torch.equal(mask, masks[0]) for mask in masks):

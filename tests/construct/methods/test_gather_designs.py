@@ -97,7 +97,7 @@ def test_a_deeper_design_is_filled_up() -> None:
 
 def test_causal_functions_only() -> None:
     design = aq.Design(3, aq.Causal(), aq.NoPosition(), bos=True)
-    with pytest.raises(CannotApproximate, match="no token learns of all later ones") as caught:
+    with pytest.raises(CannotApproximate, match="no token is reached by all later ones") as caught:
         build(design, "all")
     assert "other tokens after token" in str(caught.value)
     # whatever f makes of later tokens by rounding does not get in

@@ -32,8 +32,8 @@ def averaging_layer(design: Design, norm: str) -> int:
         raise CannotApproximate("it needs a head that averages over all tokens")
     if kind_of_function(design, norm) != "equivariant":
         raise CannotApproximate(
-            "it is for functions that commute with permutations: for designs such as dense "
-            "attention with position=NoPosition()"
+            "only for permutation-equivariant f, in designs such as dense attention with "
+            "position=NoPosition()"
         )
     proof = check(design, norm=SUP, target="equivariant").certificate
     sloped = isinstance(base_of(design.position), ALiBi)  # it averages in the limit only
