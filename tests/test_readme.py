@@ -66,6 +66,11 @@ def test_its_commands_are_there(
     assert capsys.readouterr().out
 
 
+def test_the_number_of_planted_faults() -> None:
+    planted = re.findall(r"^### ", (ROOT / "docs" / "faults.md").read_text(), re.MULTILINE)
+    assert f"[{len(planted)} planted faults" in README
+
+
 def test_links_lead_somewhere() -> None:
     targets = re.findall(r"\]\(([^)#]+)[^)]*\)", README)
     assert len(targets) > 15

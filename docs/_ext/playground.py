@@ -9,12 +9,10 @@ PAGE = Path(__file__).parents[2] / "src" / "anyseq" / "play" / "page"
 
 
 def _copy(app: Sphinx, problem: Exception | None) -> None:
-    if problem is None and PAGE.is_dir():
+    if problem is None:
         shutil.copytree(PAGE, app.outdir / "play", dirs_exist_ok=True)
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    if PAGE.is_dir():
-        app.tags.add("playground")
     app.connect("build-finished", _copy)
     return {"parallel_read_safe": True}
