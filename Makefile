@@ -7,7 +7,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test docs soak matrix package sanitize zoo hf-types faults gif networks lint types layers bench clean
+.PHONY: demo test docs soak matrix package sanitize zoo hf-types faults pictures networks lint types layers bench clean
 
 demo: .venv/core
 	$(BIN)/anyseq demo
@@ -55,10 +55,12 @@ hf-types: .venv/full
 faults: .venv/full
 	OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python tests/models/faults/page.py
 
-# The animated picture: docs/anyseq.gif.
-gif: .venv/core
+# The pictures of README.
+pictures: .venv/core
 	$(BIN)/anyseq compare "window(2), rope" "longformer(2), urpe" --tokens 24 \
 		--animate docs/anyseq.gif
+	$(BIN)/anyseq check --pattern "window(2)" --position rope --tokens 8 --picture docs/ask.png
+	OMP_NUM_THREADS=1 $(BIN)/anyseq demo --lecture 2 --out docs
 
 # The networks that the page of `anyseq play` brings along. Seconds.
 networks: .venv/full

@@ -212,9 +212,10 @@ def page(found: dict[str, Any]) -> str:
         "",
         f"Language models are the {len(models)} types in the mappings of transformers for causal, "
         "masked and sequence-to-sequence language models. Of an encoder-decoder the design is the "
-        "encoder's, and the facts speak of both. *seen* counts the facts that the config does not "
-        "declare and nobody compared with the source: a verdict lists them in `verdict.assumes`. "
-        "*beyond a Design* is what no Design describes; it keeps a verdict from saying yes.",
+        "encoder's, and the facts are about both. *seen* counts the facts that the config does "
+        "not declare and that were not compared with the source: a verdict lists them in "
+        "`verdict.assumes`. *beyond a Design* is what no Design describes; it prevents a verdict "
+        "of yes.",
         "",
         "## Read",
         "",

@@ -35,7 +35,7 @@ class InvalidFunction(AnyseqError, ValueError):
 
 
 class CannotApproximate(AnyseqError):
-    """A refusal is a result: `reasons` says, one by one, what stands in the way."""
+    """The function cannot be approximated as asked; `reasons` lists why, one by one."""
 
     def __init__(self, summary: str, reasons: Sequence[str] = ()) -> None:
         self.summary = summary
@@ -49,7 +49,7 @@ class ConstructionFault(AnyseqError):
 
 
 class WeightsChanged(AnyseqError):
-    """The weights are no longer the ones that the fused form and the error speak of."""
+    """The weights have changed, so the fused form and the error no longer describe them."""
 
 
 class FileProblem(AnyseqError):
@@ -61,8 +61,8 @@ class MissingExtra(AnyseqError, ImportError):
 
 
 class TrainingDiverged(AnyseqError):
-    """The loss of a training is no number any more."""
+    """The loss of a training run is no longer a number."""
 
 
 class UnsupportedModel(AnyseqError, ValueError):
-    """A Hugging Face model or config that cannot be changed, read or probed as was asked."""
+    """A Hugging Face model or config that cannot be changed, read or probed as requested."""

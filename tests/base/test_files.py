@@ -78,7 +78,7 @@ def test_a_file_that_is_no_safetensors_is_refused_even_with_its_hash(folder: Pat
         ({"version": 0}, "has version 0"),
         ({"facts": None}, "lacks its 'sha256' or 'facts'"),
         ({"facts": {"name": "m"}}, "about.json' is damaged or was changed"),
-        ({"sha256": {"../a.safetensors": ""}}, "which is no file of ours"),
+        ({"sha256": {"../a.safetensors": ""}}, "which is not a file of this format"),
         ({"sha256": {"b.safetensors": ""}}, "is missing"),
     ],
 )

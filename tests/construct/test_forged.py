@@ -156,8 +156,8 @@ def test_that_boxes_have_less_must_be_said(tmp_path: Path) -> None:
     result = RESULTS["adaptive"]
     result.save(tmp_path / "r")
     told = result.error.assumes[0]
-    for text in (told.replace(" (less in boxes, as told)", ""),
-                 told.replace(" (less in boxes, as told)", "", 1)):  # fmt: skip
+    for text in (told.replace(" (less in boxes, as given)", ""),
+                 told.replace(" (less in boxes, as given)", "", 1)):  # fmt: skip
         tamper(tmp_path / "r", ("error", "assumes"), [text])
         bind(tmp_path / "r")
         held = aq.load(tmp_path / "r").certificate

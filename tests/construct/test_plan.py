@@ -31,7 +31,7 @@ def test_what_goes_beyond_the_design_is_taken_by_name_only() -> None:
     plan = aq.plan(aq.Design(2), 1, 0.1, lipschitz=1.0, budget=1000)
     assert [recipe.method for recipe in plan.recipes] == ["partition"]
     assert plan.choose("partition") is plan.recipes[0]
-    note = "partition: only by name, since its memory tokens are no part of the design"
+    note = "partition: only by name, since its memory tokens are not part of the design"
     assert note in str(plan)
     with pytest.raises(CannotApproximate, match="only by name"):
         plan.choose("auto")
@@ -177,7 +177,7 @@ def test_a_plan_allocates_nothing(tokens: int, features: int, more: dict[str, An
 
 def test_what_no_method_could_serve_is_refused_at_once() -> None:
     for tokens, features in ((10**12, 1), (2, 10**12), (10**6, 10**6)):
-        with pytest.raises(CannotApproximate, match="no method serves more than"):
+        with pytest.raises(CannotApproximate, match="no method supports more than"):
             aq.plan(aq.Design(tokens), features, 0.9, lipschitz=1.0)
-        with pytest.raises(CannotApproximate, match="no method serves more than"):
+        with pytest.raises(CannotApproximate, match="no method supports more than"):
             aq.approximate(lambda x: x, aq.Design(tokens), features=features, tol=0.9)

@@ -153,7 +153,7 @@ RAMP = float(RESULTS["2 tokens"].fused.facts()["ramp"])
         ("k_weight", (0, 0, 3), 1e100, "mean: scores depend on the input"),
         ("v_weight", (0, 0, 0), 1.0, "mean: it reads or writes other features"),
         ("o_weight", (0, 0, 0), 1.0, "mean: it reads or writes other features"),
-        ("o_weight", (0, AT.keys, 0), 0.01, "mean: sums of keys are no whole numbers"),
+        ("o_weight", (0, AT.keys, 0), 0.01, "mean: sums of keys are not whole numbers"),
         ("o_weight", (0, AT.marks, 3), -2.0, "a mark of one token does not count twice"),
         ("down_bias", (AT.mean, AT.number), -0.5, "clear: down_bias"),
         ("up_weight", (AT.mean, 0, 0), 1e-9, "clear: up_weight"),

@@ -111,4 +111,4 @@ def test_ctrl_c_says_how_to_go_on(tmp_path: Path) -> None:
     assert process.returncode == 130
     assert err.count("\n") == 1
     assert "stopped at step" in err
-    assert "the same command goes on from there" in err
+    assert "the same command resumes from there" in err

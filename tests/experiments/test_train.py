@@ -120,7 +120,7 @@ def test_ctrl_c_stops_between_steps_and_the_run_goes_on(tmp_path: Path) -> None:
             signal.raise_signal(signal.SIGINT)
 
     for _ in range(4):  # at steps 1 and 5 of both runs; the signal counts one step later
-        with pytest.raises(KeyboardInterrupt, match="the same command goes on"):
+        with pytest.raises(KeyboardInterrupt, match="the same command resumes"):
             run(tmp_path / "stopped", interrupt)
     run(tmp_path / "stopped", interrupt)
     check_equal(ended(tmp_path / "whole"), ended(tmp_path / "stopped"))

@@ -46,7 +46,7 @@ def look(sight: Sight) -> None:
     seen.append(sight.step)
 
 
-with pytest.raises(KeyboardInterrupt, match="the same command goes on"):
+with pytest.raises(KeyboardInterrupt, match="the same command resumes"):
     reproduce("toy", scale="tiny", seeds=1, out=OUT, watch=stop)
 reproduce("toy", scale="tiny", seeds=1, out=OUT, watch=look)
 # processes agree to stop in the step after the signal; only the first one reports

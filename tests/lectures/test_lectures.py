@@ -68,6 +68,7 @@ def test_sparse() -> None:
         "strided(8), split": "2",
         "fixed(8), split": "2",
         "logsparse": "4",
+        "dilated(3, 4)": "never",
         "blocks(8)": "never",
     }
     assert sparse.effect(15) == 0 < sparse.effect(16)

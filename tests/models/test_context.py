@@ -35,8 +35,8 @@ def test_no_more_than_can_be_followed() -> None:
     reading = read({"model_type": "llama", "max_position_embeddings": 1 << 20, **TWO})
     assert reading.tokens == LONGEST
     assert reading.facts[-1].says == (
-        "read for 524,288 tokens of its 1,048,576: no more tokens than that can be followed; "
-        "tokens= takes another length"
+        "read for 524,288 tokens of its 1,048,576: no more tokens than that can be analysed; give "
+        "tokens= for another length"
     )
 
 
@@ -45,7 +45,7 @@ def test_patterns_that_are_followed_pair_by_pair() -> None:
     assert reading.tokens == 1024
     assert reading.facts[-1].says == (
         "read for 1,024 tokens of its 131,072: some pattern depends on more than i - j, and is "
-        "followed pair by pair; tokens= takes another length"
+        "analysed pair by pair; give tokens= for another length"
     )
     assert read({"model_type": "big_bird", **TWO}).tokens == 4096  # sparse: all of it
 

@@ -219,7 +219,7 @@ class Fourier(Mixer):
         ),
         (
             lambda: model(aq.Design(4, layers=[aq.Layer(mixer=Fourier())]), 1),
-            r"mixer=Fourier\(\): there is no trainable module of it; expected attention, Conv",
+            r"mixer=Fourier\(\): there is no trainable module for it; expected attention, Conv",
         ),
     ],
 )  # fmt: skip

@@ -138,7 +138,7 @@ def test_a_row_that_sees_nothing_passes_no_gradient() -> None:
 
 
 def test_bad_arguments_are_named() -> None:
-    with pytest.raises(InvalidArgument, match="dim=5 is no multiple of heads=2"):
+    with pytest.raises(InvalidArgument, match="dim=5 is not a multiple of heads=2"):
         aq.nn.LinearAttentionMixer(5, 2)
     with pytest.raises(InvalidArgument, match="head_dim=0"):
         aq.nn.LinearAttentionMixer(5, 2, 0)

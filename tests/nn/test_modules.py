@@ -73,7 +73,7 @@ def test_no_random_initialisation_when_about_to_be_filled() -> None:
 
 
 def test_bad_sizes_are_named() -> None:
-    with pytest.raises(InvalidArgument, match="dim=5 is no multiple of heads=2"):
+    with pytest.raises(InvalidArgument, match="dim=5 is not a multiple of heads=2"):
         aq.nn.Attention(5, heads=2)
     with pytest.raises(InvalidArgument, match="mixer has dim 4, feedforward has 6"):
         aq.nn.Block(aq.nn.Attention(4), aq.nn.FeedForward(6, 8))

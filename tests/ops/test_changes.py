@@ -66,7 +66,7 @@ def test_a_function_that_asks_python_about_the_head_is_refused() -> None:
     with pytest.raises(InvalidArgument, match="the mask_mod fails on index tensors"):
         aq.attention(q, k, v, pattern=pattern)
     by_head = aq.FromMask(lambda b, h, i, j: torch.where(h == 0, i >= j, i <= j))
-    with pytest.raises(InvalidArgument, match="no one mask of it"):
+    with pytest.raises(InvalidArgument, match="not a single mask"):
         by_head.block_mask(256, heads=2)
 
 

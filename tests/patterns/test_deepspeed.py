@@ -268,7 +268,7 @@ def test_dictionary_round_trip_through_json(config: dict[str, Any]) -> None:
         ({"mode": "dense", "attention": "bidirectional"}, "'attention'; mode 'dense' knows"),
         ({"block": 0}, "block=0"),
         ({"attention": "causal"}, "attention='causal'"),
-        ({"num_local_blocks": 4, "num_global_blocks": 3}, "no multiple of num_global_blocks=3"),
+        ({"num_local_blocks": 4, "num_global_blocks": 3}, "not a multiple of num_global_blocks=3"),
         ({"num_different_global_patterns": 2}, "needs different_layout_per_head=true"),
         (
             {"num_different_global_patterns": 5, "different_layout_per_head": True},

@@ -43,9 +43,9 @@ def test_expressions(text: str, pattern: aq.Pattern) -> None:
         ("window()", "radius"),
         ("window(0.5)", "radius '0.5' is not a whole number"),
         ("window(-1)", "radius=-1: expected"),
-        ("window(3) + full", "is no pattern"),
+        ("window(3) + full", "is not a pattern"),
         ("__import__('os')", "__import__ is unknown"),
-        ("full.__class__", "is no pattern"),
+        ("full.__class__", "is not a pattern"),
     ],
 )
 def test_bad_expressions(text: str, message: str) -> None:
@@ -68,7 +68,7 @@ def test_bad_expressions(text: str, message: str) -> None:
         ("strided(x)", "stride 'x' is not a whole number; expected strided(stride), such as"),
         ("global(0, x)", "argument 'x' is not a whole number; expected global(token, ...)"),
         ("longformer(4, globals=(0, x))", "globals 'x' is not a whole number"),
-        ("window(1) + full", "window(1) + full is no pattern; expected a name"),
+        ("window(1) + full", "window(1) + full is not a pattern; expected a name"),
     ],
 )
 def test_errors_name_what_a_pattern_needs(text: str, words: str) -> None:

@@ -280,7 +280,7 @@ def test_files_of_windows_by_radius_are_read_and_written() -> None:
         (lambda: aq.Random(3, seed=1.5), "seed=1.5"),  # type: ignore[arg-type]
         (lambda: aq.patterns.Union([aq.Causal()]), "expected a tuple"),  # type: ignore[arg-type]
         (lambda: aq.FromMask(torch.ones(3, 4, dtype=torch.bool)), r"shape \(3, 4\)"),
-        (lambda: aq.FromMask([[1, 0], [0]]), "no mask"),
+        (lambda: aq.FromMask([[1, 0], [0]]), "not a mask"),
         (lambda: pattern_from_dict({"kind": "PerHead"}), "cannot be read"),
         (lambda: pattern_from_dict({"kind": ["x"]}), "kind="),
         (lambda: pattern_from_dict(3), "expected a dictionary"),  # type: ignore[arg-type]

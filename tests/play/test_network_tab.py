@@ -55,7 +55,7 @@ def test_sliders_and_steps_obey_the_keyboard(network: Any) -> None:
     assert outputs(network)[0] == 0
     network.get_by_role("slider", name="Step").focus()
     network.keyboard.press("ArrowRight")
-    assert network.locator("output", has_text="layer 0: attention").is_visible()
+    assert network.locator("output", has_text="layer 1: attention").is_visible()
 
 
 def test_the_stages_show_what_they_are_about(network: Any) -> None:
@@ -86,7 +86,7 @@ def test_attention_is_a_matrix_for_each_head(network: Any) -> None:
 
 def test_play_walks_through_the_steps(network: Any) -> None:
     network.get_by_role("button", name="Step: play").click()
-    network.locator("output", has_text="layer 0: feed-forward").wait_for()
+    network.locator("output", has_text="layer 1: feed-forward").wait_for()
     network.get_by_role("button", name="Step: pause").click()
 
 

@@ -69,7 +69,7 @@ def test_a_bad_table_is_named() -> None:
     ("arguments", "message"),
     [
         ({"tokens": 15}, r"^tokens=15, but position=.*GridBias.* is for 16 exactly"),
-        ({"tokens": 16, "bos": True}, r"^bos=True with position=.*16 places.*none for BOS"),
+        ({"tokens": 16, "bos": True}, r"^bos=True with position=.*16 places.*none is left for BOS"),
         ({"tokens": 15, "bos": True}, r"^bos=True with position="),
     ],
 )

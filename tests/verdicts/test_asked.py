@@ -120,7 +120,7 @@ def test_an_example_says_what_a_module_takes() -> None:
     assert verdict.design.layer_cycle[0].sees == aq.Full()
     assert verdict.subject == "Picture, 4 tokens"
     assert verdict.universal is None
-    assert "as seen it cannot" in verdict.reason
+    assert "seen only, not proved" in verdict.reason
     assert any(one.rule == "probe" and "by example" in one.saw for one in verdict.findings)
 
 

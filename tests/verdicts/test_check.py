@@ -228,7 +228,7 @@ def test_each_fact_is_found_once() -> None:
 
 def test_a_missing_solver_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where neither counting nor patching decides whether there is a path."""
-    message = "a solver may decide it: pip install 'anyseq[solver]'"
+    message = "a solver may decide this: pip install 'anyseq[solver]'"
     monkeypatch.setattr(path, "patched", lambda edges, end: None)
     monkeypatch.setattr(path_solver, "find_spec", lambda name: None)
     verdict = aq.check(aq.Design(20, ~aq.Window(1)))

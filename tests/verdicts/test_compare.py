@@ -94,7 +94,7 @@ def test_no_time_is_not_known() -> None:
 def test_too_many_connections(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("anyseq.graph.visible._MOST_EDGES", 100)
     (card,) = aq.compare(aq.Fixed(4), tokens=64).cards
-    assert card.missing["dilution"] == "too many connections: ask with fewer tokens"
+    assert card.missing["dilution"] == "too many connections: use fewer tokens"
     assert card.missing["costs"] == card.missing["dilution"]
 
 
@@ -108,7 +108,7 @@ def test_too_many_connections(monkeypatch: pytest.MonkeyPatch) -> None:
         ("causal & window(2), rope, bos", "found by layer 4, from BOS and offsets"),
         ("full, urpe(none)", "found by layer 1, from gains"),
         ("causal, none, sinks", "found by layer 1, from sinks"),
-        ("causal & ~window(0), none", "found by layer 2, from who attends to whom"),
+        ("causal & ~window(0), none", "found by layer 2, from which tokens attend to which"),
         ("window(1), urpe(none), depth 1", "in part: identical tokens fall into 3 kinds"),
         ("(recurrence)", "found by layer 1, from a recurrence"),
     ],

@@ -61,7 +61,7 @@ HEADLINES: dict[str, tuple[aq.Design, dict[str, str], str]] = {
     "causal": (
         aq.Design(8, aq.Causal()),
         {},
-        "No: no token depends on a later one, so that it computes causal functions only.",
+        "No: no token depends on a later one, so it computes causal functions only.",
     ),
     "symmetric": (
         aq.Design(8, position=aq.ALiBi()),
@@ -81,7 +81,7 @@ HEADLINES: dict[str, tuple[aq.Design, dict[str, str], str]] = {
     "not known": (
         aq.Design(9, aq.Window(1), aq.URPE(), depth=9),
         {},
-        "Not known: 12 layers would certainly do, depth is 9.",
+        "Not known: 12 layers are enough, depth is 9.",
     ),
 }
 

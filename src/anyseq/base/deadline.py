@@ -1,4 +1,4 @@
-"""A budget of time for work that may not end: searches ask now and then whether it is used up."""
+"""A time budget for work that may not end: searches check now and then whether it is used up."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _end: ContextVar[float] = ContextVar("end", default=math.inf)
 
 
 class OutOfTime(Exception):
-    """The budget is used up; who gave it says what is not known."""
+    """The budget is used up; the caller who set it says what remains unknown."""
 
 
 @contextmanager
 def within(seconds: float) -> Iterator[None]:
-    """What runs inside has so much time, or less, if there is less left of a budget around it."""
+    """Limit the work inside to so many seconds, or to what is left of an enclosing budget."""
     before = _end.set(min(_end.get(), monotonic() + seconds))
     try:
         yield
@@ -26,7 +26,7 @@ def within(seconds: float) -> Iterator[None]:
 
 
 def remaining() -> float:
-    """The seconds that are left; infinite where nobody has given a budget."""
+    """The seconds that are left; infinite if no budget is set."""
     return _end.get() - monotonic()
 
 

@@ -39,5 +39,5 @@ def power_of_two_at_most(value: float) -> float:
 def _exponent(value: float) -> int:
     """floor(log2(value)), exactly."""
     if not (math.isfinite(value) and value > 0):
-        raise InvalidArgument(f"value={value!r}: a power of two is asked of a finite number > 0")
+        raise InvalidArgument(f"value={value!r}: expected a finite number > 0")
     return math.frexp(value)[1] - 1

@@ -83,8 +83,8 @@ def write_text(file: Path, text: str) -> None:
 
 
 def check_new(path: str | Path, name: str = "folder") -> Path:
-    """The path of a folder, or of what `name` says, that can be made: it is not there, its parent
-    is."""
+    """The path of a folder (or of what `name` says) that does not exist yet, in one that
+    does."""
     target = _path(path, name)
     try:
         exists, parent = target.exists(), target.parent.is_dir()
@@ -109,7 +109,9 @@ def read_folder(
     for name, expected in about["sha256"].items():
         file = source / name
         if Path(name).name != name or file.suffix != ".safetensors":
-            raise FileProblem(f"{str(source / _ABOUT)!r} lists {name!r}, which is no file of ours")
+            raise FileProblem(
+                f"{str(source / _ABOUT)!r} lists {name!r}, which is not a file of this format"
+            )
         if not file.is_file():
             raise FileProblem(f"{str(file)!r} is missing; save the result again")
         found = _sha256(file)
@@ -180,7 +182,7 @@ def _to_disk(path: Path) -> None:
 
 
 def _no_number(text: str) -> float:
-    raise ValueError(f"{text} is no JSON number")
+    raise ValueError(f"{text} is not a JSON number")
 
 
 def json_sha256(facts: Mapping[str, Any]) -> str:

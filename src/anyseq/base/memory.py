@@ -9,13 +9,13 @@ _STATUS, _RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 
 def has_high_water_mark() -> bool:
-    """Whether the kernel tells, as Linux does, how much memory a process held at most."""
+    """Whether the kernel reports, as Linux does, the peak memory of a process."""
     return _RESET.exists()
 
 
 def extra_bytes(work: Callable[[], object]) -> int:
     """The high-water mark while it runs, less what was held before. The kernel counts pages in
-    batches, so that work of less than a megabyte may seem to give memory back; that is none."""
+    batches, so work of less than a megabyte may seem to free memory; that counts as none."""
     _RESET.write_text("5")  # the mark starts again here
     before = _kilobytes("VmRSS")
     work()

@@ -1,4 +1,5 @@
-"""How long work reports: a callable (stage, done, total). The library itself never prints."""
+"""How long-running work reports: a callable (stage, done, total). The library itself never
+prints."""
 
 from __future__ import annotations
 
@@ -8,4 +9,4 @@ Progress = Callable[[str, int, int], None]
 
 
 def silent(stage: str, done: int, total: int) -> None:
-    """Report to nobody."""
+    """Report nothing."""

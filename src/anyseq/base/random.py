@@ -1,4 +1,4 @@
-"""Random numbers from generators of our own: torch's global state is never read or set."""
+"""Random numbers from separate generators: torch's global state is never read or set."""
 
 from __future__ import annotations
 

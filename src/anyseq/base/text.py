@@ -20,7 +20,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def layers_text(count: int, kind: str = "") -> str:
-    """So many layers, in words; kind: a word before them, such as "more "."""
+    """A number of layers, in words; kind: a word before "layers", such as "more "."""
     return f"{count:,} {kind}layer" + "s" * (count != 1)
 
 
@@ -49,7 +49,7 @@ def outside_brackets(text: str, mark: str) -> list[str]:
 
 
 def rounded_down(number: float) -> str:
-    """A lower bound in at least four digits, which is still one."""
+    """A lower bound in at least four digits, rounded so that it stays a lower bound."""
     if number >= 1000:
         whole = math.floor(number * 10) / 10
         return f"{whole:,.1f}".removesuffix(".0")

@@ -1,8 +1,8 @@
 """Work shared out to threads in which torch runs on one thread each.
 
-Every operator of torch that uses several threads waits for all of them at its end. Where many small
-operators follow each other, and other work takes one of the cores, that is where the time goes.
-Here a thread takes the next piece of work when it is done with one, and nobody waits before the
+Every operator of torch that uses several threads waits for all of them at its end. Where many
+small operators follow one another and other work takes a core, this waiting dominates.
+Here a thread takes the next piece of work when it is done with one, and no thread waits before the
 end.
 """
 
@@ -54,8 +54,8 @@ def share_out(work: Callable[[int], None], tasks: int, threads: int) -> None:
 @contextmanager
 def one_thread() -> Iterator[None]:
     """Within, torch and its BLAS run on one thread in this thread of Python; others are left
-    alone. (torch.set_num_threads would tell the BLAS of all threads.) Where torch is built on
-    something else than OpenMP and MKL nothing changes."""
+    alone. (torch.set_num_threads would tell the BLAS of all threads.) Where torch is not
+    built on OpenMP and MKL, nothing changes."""
     torch.get_num_threads()  # a new thread asks for its number at its first operator, not later
     setters = _setters()
     if setters is None:
@@ -75,7 +75,7 @@ def one_thread() -> Iterator[None]:
 @cache
 def _setters() -> tuple[Any, Any, Any] | None:
     """omp_set_num_threads, omp_get_max_threads and MKL's own, each for the calling thread; None
-    where torch is built on something else."""
+    where torch is not built on them."""
     path = Path(torch.__file__).with_name("lib") / "libtorch_cpu.so"
     try:
         library = ctypes.CDLL(str(path))

@@ -23,8 +23,8 @@ def medians(
 ) -> dict[str, float]:
     """The median time of each work; every round runs all of them once, after one warm-up.
 
-    Each round in another order, by the seed: whoever always came after the same neighbour would
-    always find the caches as that one left them.
+    Each round has a different order, drawn from the seed: work that always ran after the same other
+    work would always find the caches as that one left them.
     """
     times: dict[str, list[float]] = {name: [] for name in works}
     order, rng = list(works), random.Random(seed)

@@ -1,4 +1,4 @@
-"""`anyseq bench adaptive`: nodes where the error is, against as many everywhere."""
+"""`anyseq bench adaptive`: nodes where the error is large, against as many everywhere."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ROUNDING = 1 + 1e-6  # else a grid with the same cells may fail by the rounding
 
 
 def bench_adaptive(progress: Progress = silent) -> dict[str, Any]:
-    """For built-in functions with a local feature: what "gather" plans from constants told box by
+    """For built-in functions with a local feature: what "gather" plans from constants given per
     box, and from one number for the whole cube, at the error proved with the former."""
     examples = [example for example in FUNCTIONS.values() if example.local_curvature is not None]
     cases = [

@@ -2,7 +2,7 @@
 
 Float32, heads of size 64; batch 1 and 4 heads, and everyday shapes (`shapes`). Times are medians
 of alternating rounds. The useful rate counts the operations of allowed pairs only: 4·64 a pair
-forward, 3.5 times that with backward; dense attention, beside which it is told, has all pairs.
+forward, 3.5 times that with backward; for dense attention, with which it is compared, of all pairs.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def bench_attention(
 
 
 def _matmul_peak() -> float:
-    """Operations a second of the best batched product there is here."""
+    """Operations a second of the fastest batched product on this machine."""
     a, b = torch.randn(16, 256, 256), torch.randn(16, 256, 256)
     out = torch.empty(16, 256, 256)
     taken = medians({"bmm": lambda: torch.bmm(a, b, out=out)}, rounds=30)["bmm"]
@@ -82,7 +82,7 @@ def _matmul_peak() -> float:
 
 
 def _training(pattern: Pattern, n: int) -> list[dict[str, Any]]:
-    """Forward and backward of everybody who knows the pattern."""
+    """Forward and backward of all contestants that support the pattern."""
     builds: dict[str, c.Build] = {
         "anyseq": partial(c.anyseq_operator, pattern, "auto"),
         "SDPA, bool mask": partial(c.masked_sdpa, pattern),
@@ -139,8 +139,8 @@ def _on_one_thread(works: Mapping[str, Callable[[], object]]) -> dict[str, float
 def _forward(pattern: Pattern, n: int) -> dict[str, Any]:
     """Forward only, beside compiled FlexAttention, which has no backward on the CPU.
 
-    In processes of their own, in turn: compiled code brings its own pool of threads, and two pools
-    that wait for work on the same cores slow each other down many times over.
+    In separate processes, one after the other: compiled code brings its own pool of threads, and
+    two pools that wait for work on the same cores slow each other down many times over.
     """
     from anyseq.ops.flex import has_compiler
 
@@ -207,7 +207,7 @@ def _all_short() -> list[dict[str, Any]]:
 
 
 def _short(pattern: Pattern, n: int, batch: int) -> dict[str, Any]:
-    """What `auto` takes at a length where dense may win."""
+    """What `auto` chooses at a length where dense may win."""
     builds = {
         "auto": partial(c.anyseq_operator, pattern, "auto"),
         "SDPA, mask": partial(c.masked_sdpa, pattern),
@@ -218,7 +218,7 @@ def _short(pattern: Pattern, n: int, batch: int) -> dict[str, Any]:
 
 
 def _short_urpe(n: int, batch: int) -> dict[str, Any]:
-    """The same for URPE with RelativeBias, which SDPA does not know."""
+    """The same for URPE with RelativeBias, which SDPA does not support."""
     builds = {"auto": partial(c.urpe, "anyseq"), "formula": partial(c.urpe, "formula")}
     return {"what": "URPE", **_against_best(builds, n, batch)}
 

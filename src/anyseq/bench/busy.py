@@ -1,4 +1,4 @@
-"""Other work on the same machine, as long as it is needed."""
+"""Other work on the same machine, for the duration of a measurement."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def busy(processes: int) -> Iterator[list[subprocess.Popen[bytes]]]:
-    """Within, so many other processes compute without a pause."""
+    """Inside the context, so many other processes compute without a pause."""
     started = [
         subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(processes)
     ]

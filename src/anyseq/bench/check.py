@@ -1,8 +1,8 @@
-"""`anyseq bench check`: what a verdict costs, against the number of tokens.
+"""`anyseq bench check`: the cost of a verdict against the number of tokens.
 
-Every figure comes from a process of its own: the verdict for all functions, in sup norm with
-absolute positions unless its name says otherwise, with the layers that all pairs need, and for the
-arbitrary masks also paper B's path condition.
+Every figure comes from a separate process: the verdict for all functions, in sup norm with
+absolute positions unless its name says otherwise, with the layers until all pairs are reached, and
+for the arbitrary masks also paper B's path condition.
 """
 
 from __future__ import annotations

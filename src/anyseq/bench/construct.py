@@ -17,7 +17,7 @@ _BATCH = 512
 
 
 def bench_construct(progress: Progress = silent, sizes: tuple[int, ...] = SIZES) -> dict[str, Any]:
-    """The figures that docs/measured.md quotes, measured here and now.
+    """The figures that docs/measured.md quotes, measured on this machine.
 
     sizes: so many cells, or more, of each method, increasing.
     """

@@ -1,6 +1,6 @@
-"""Attention as anyseq and others compute it, each ready to run on n tokens.
+"""Attention as computed by anyseq and others, each ready to run on n tokens.
 
-Operators work on q, k, v of shape (batch, 4, n, 64), with one sequence unless told; layers on x of
+Operators work on q, k, v of shape (batch, 4, n, 64), with one sequence unless given; layers on x of
 shape (1, n, 256), with their own projections. All in float32.
 """
 

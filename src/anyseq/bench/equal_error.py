@@ -1,4 +1,4 @@
-"""Methods "yun" and "gather" where both must prove the same L^2 error: how large they become."""
+"""Methods "yun" and "gather" sizes at which both prove the same L^2 error."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _BUDGET = 10**15  # "gather" with the Lipschitz constant alone is planned only
 
 
 def constants(example: Example, tokens: int) -> dict[str, Any]:
-    """What is known of a function of one feature, box by box where it is known so."""
+    """The constants of a function of one feature, per box where they are known so."""
     assert example.curvature is not None, "all built-in functions have one"
     return {
         "lipschitz": example.local_lipschitz or example.lipschitz(tokens, 1),

@@ -1,7 +1,7 @@
 """`anyseq bench everyday`: half precision, padding, images, compiling and exporting.
 
-What people expect of an attention operator beside its speed on long sequences, each next to what
-they would write with torch alone. Heads of size 64; times are medians of alternating rounds.
+What is expected of an attention operator besides its speed on long sequences, each next to
+its equivalent in torch alone. Heads of size 64; times are medians of alternating rounds.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ def _compilable() -> Iterable[str]:
 
 
 def _in_a_process(name: str, layers: int) -> dict[str, Any]:
-    """With nothing kept of an earlier compilation."""
+    """Without anything kept from an earlier compilation."""
     command = [sys.executable, "-m", "anyseq.bench.everyday", name, str(layers)]
     with TemporaryDirectory() as empty:
         environment = os.environ | {"TORCHINDUCTOR_CACHE_DIR": empty}

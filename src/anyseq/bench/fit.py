@@ -67,7 +67,8 @@ def bench_fit(
 
 
 def _simple(example: Example, tokens: int, features: int) -> tuple[float, float]:
-    """The mean absolute errors of the mean of f and of an affine map, on inputs they never saw."""
+    """The mean absolute errors of the mean of f and of an affine map, on inputs not used for
+    fitting."""
     x = uniform(2 * _INPUTS, tokens, features, rng=generator(1))
     y = example(x).flatten(1)
     known, fresh = slice(_INPUTS), slice(_INPUTS, None)

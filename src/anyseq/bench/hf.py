@@ -66,7 +66,7 @@ def bench_hf(
     progress: Progress = silent, *, beside: int = 2, quick: bool = False
 ) -> dict[str, Any]:
     """Per model, length and attention: seconds of a training step, forward and backward, seconds
-    beside so many busy processes, and the memory it takes at most.
+    beside so many busy processes, and its peak memory.
 
     quick: tiny models and one short sequence, which measure nothing.
     """
@@ -100,7 +100,7 @@ def _case(name: str, tokens: int, beside: int, quick: bool) -> list[dict[str, An
 
 
 def attentions(name: str) -> tuple[str, ...]:
-    """Those that the model has: transformers' sdpa knows no sinks."""
+    """Those that the model has: transformers' sdpa has no sinks."""
     return tuple(one for one in ATTENTIONS if (name, one) != ("gpt-oss", "sdpa"))
 
 
@@ -142,8 +142,9 @@ def _model(name: str, tokens: int, attention: str, quick: bool) -> Any:
 
 
 def _peak(name: str, tokens: int, attention: str, quick: bool) -> int | None:
-    """Of the first step, in a process of its own, since later ones find what it left; None where no
-    kernel tells. The gradients of the weights are in it, for every attention alike."""
+    """The memory of the first step, in a separate process, since later ones reuse what it left;
+    None where the kernel does not report it. The gradients of the weights are in it, for every
+    attention alike."""
     if not has_high_water_mark():
         return None
     case = json.dumps([name, tokens, attention, quick])

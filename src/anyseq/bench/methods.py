@@ -1,4 +1,4 @@
-"""`anyseq bench methods`: every method on every function, beside what one would use instead."""
+"""`anyseq bench methods`: every method on every function, beside the usual alternatives."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def _function(example: Example, steps: Mapping[str, int]) -> list[dict[str, Any]
 
 
 def _construct(example: Example, method: str) -> Approximation | None:
-    """With positions, or, for an equivariant function, else without; None if neither does."""
+    """With positions, or for an equivariant function also without; None if neither works."""
     designs = [Design(_TOKENS)]
     if example.equivariant:
         designs.append(Design(_TOKENS, position=NoPosition()))
@@ -100,14 +100,14 @@ def _construct(example: Example, method: str) -> Approximation | None:
 
 
 def _l2(f: Example, g: Callable[[torch.Tensor], torch.Tensor]) -> float:
-    """The L^2 error at random inputs that nobody was fitted to."""
+    """The L^2 error at random inputs that none was fitted to."""
     x = uniform(_SAMPLES, _TOKENS, 1, rng=generator(12345))
     with torch.no_grad():
         return float((f(x) - g(x)).square().sum((1, 2)).mean().sqrt())
 
 
 def _chebyshev(example: Example) -> dict[str, Any]:
-    """Tensor-product interpolation in Chebyshev points: the fewest that meet the tolerance."""
+    """Tensor-product interpolation in Chebyshev points: as few as meet the tolerance."""
     start = time.process_time()
     for nodes in count(1):
         points = (1 + np.cos(np.pi * (np.arange(nodes) + 0.5) / nodes)) / 2

@@ -35,7 +35,7 @@ def _build(case: dict[str, Any]) -> Run:
 
 
 def measure(case: dict[str, Any]) -> dict[str, float]:
-    """The same in this process, whose memory may hold what others left."""
+    """The same in this process, whose memory may include leftovers."""
     run = _build(case)
     work, rounds = (run.infer, 15) if "forward" in case else (run.train, 3)
     extra = extra_bytes(work)

@@ -1,8 +1,8 @@
 """Everyday shapes, quiet and beside other work: batches of many heads, and one token at a time.
 
 Each is measured beside dense SDPA without a mask in the same rounds. `worth` is the speed-up as a
-share of what the pattern leaves out: (time of dense / time of ours) / (all pairs / pairs in tiles),
-or allowed pairs for windows, whose tiles are to waste little.
+share of what the pattern leaves out: (time of dense / time of anyseq) / (all pairs / pairs in
+tiles), or allowed pairs for windows, whose tiles are to waste little.
 """
 
 from __future__ import annotations

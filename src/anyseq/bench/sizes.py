@@ -1,6 +1,6 @@
 """Each method against its size: time to build, evaluations a second, memory.
 
-A method is measured in a process of its own, on the design with which it comes nearest to a million
+A method is measured in a separate process, on the design with which it comes nearest to a million
 cells, with the fewest parameters.
 """
 
@@ -48,7 +48,7 @@ def _apart(method: str, wanted: tuple[int, ...]) -> list[dict[str, Any]]:
 
 
 def measure(method: str, wanted: tuple[int, ...]) -> list[dict[str, Any]]:
-    """The rows of one method, in this process, whose memory may hold what others left."""
+    """The rows of one method, in this process, whose memory may include leftovers."""
     rows: list[dict[str, Any]] = []
     results: list[Approximation] = []
     for recipe in _cases(method, wanted):

@@ -31,13 +31,13 @@ _SURE = 0.95
 
 
 def bench_training(progress: Progress = silent, scale: str = "small") -> dict[str, Any]:
-    """Per experiment and setting the steps a second of our model and of the same one made of
-    torch's own layers (settings that torch has no parts for are left out), and the share that
-    making its batch has in a step of ours.
+    """Per experiment and setting the steps a second of anyseq's model and of the same one made
+    of torch's own layers (settings that torch has no parts for are left out), and the
+    share of a step spent on making its batch.
 
-    "against_torch": {"ratio", "low", "high"}, how many times as many steps ours makes, with the
+    "against_torch": {"ratio", "low", "high"}, how many times as many steps anyseq makes, with the
     ends of Student's 95 % interval over the passes. torch's layers have no gain: beside URPE they
-    do without it, and "against_formula" sets ours beside the same model with the gain by torch's
+    do without it, and "against_formula" compares with the same model with the gain by torch's
     operators, None elsewhere.
 
     The data is what every machine has: only its shapes matter here.
@@ -62,7 +62,7 @@ def bench_training(progress: Progress = silent, scale: str = "small") -> dict[st
 
 
 def _row(passes: Sequence[dict[str, float]]) -> dict[str, Any]:
-    """What the passes say together."""
+    """The passes combined."""
     own, other, batch = (
         median(taken[kind] for taken in passes) for kind in ("own", "torch", "batch")
     )

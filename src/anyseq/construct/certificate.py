@@ -1,4 +1,4 @@
-"""A proved error, as something that can be checked again, in another process and by other code."""
+"""A proven error bound that can be checked again, in another process and by other code."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Certificate:
 
     @classmethod
     def from_dict(cls, facts: dict[str, Any], result: Approximation) -> Certificate:
-        """The one that `to_dict` described; `verify` says whether it is that of the result."""
+        """The one that `to_dict` described; `verify` says whether it belongs to the result."""
         return cls(
             claim=Claim.from_dict(facts["claim"]),
             weights_sha256=str(facts["weights_sha256"]),
@@ -88,12 +88,12 @@ class Certificate:
         now, table = Certificate.of(self.claim, self.result).to_dict(), self.result.fused.tensors()
         for name, tensor in table.items():
             if name != "constants" and not bool(tensor.isfinite().all()):  # those of boxes may be
-                yield Check("table", False, f"{name}: a number is infinite, or none")
+                yield Check("table", False, f"{name}: a number is infinite, or not a number")
         for name in ("weights", "table", "facts"):
             found, recorded = now[f"{name}_sha256"], getattr(self, f"{name}_sha256")
             why = f"SHA-256 {found[:12]}..."
             if found != recorded:
-                why += f", the certificate speaks of {recorded[:12]}..."
+                why += f", the certificate is about {recorded[:12]}..."
             yield Check(name, found == recorded, why)
 
 
@@ -107,7 +107,7 @@ def _facts(result: Approximation) -> dict[str, Any]:
 
 
 def claim_of(recipe: Recipe) -> Claim:
-    """What is claimed of the network that a recipe builds."""
+    """The claim about the network that a recipe builds."""
     ask, step = recipe.ask, 2.0**-recipe.log_steps
     known = ask.smoothness
     return Claim(

@@ -1,4 +1,5 @@
-"""What a certificate claims, in plain numbers: all that a second opinion needs besides tensors."""
+"""What a certificate claims, in plain numbers: all that the independent checker needs besides
+tensors."""
 
 from __future__ import annotations
 
@@ -13,14 +14,14 @@ class Claim:
 
     positions: whether tokens are told apart by their positions, in whatever way.
     dense: full attention by softmax, nothing inside it but scores, and nothing but the tokens to
-        look at.
+        attend to.
     kind: "all" f, or f that are "causal" or "equivariant", see `anyseq.construct.kind`.
     lipschitz, per_feature, curvature: as in `anyseq.approximate`; None where not given. Where they
-        were told box by box these are of the whole cube; the table of an adaptive grid holds those
-        of its boxes.
+        were given per box these are those of the whole cube; the table of an adaptive grid holds
+        those of its boxes.
     modulus: pairs (h, ω(h)) wherever the bound uses ω.
     terms: the parts of the error (name, part of the domain, value).
-    exceptional: the measure of the inputs where nothing is promised pointwise.
+    exceptional: the measure of the inputs without a pointwise bound.
     """
 
     method: str

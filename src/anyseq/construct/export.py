@@ -54,7 +54,7 @@ class Compact(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """(batch, tokens, features) -> (batch, tokens, out_features); NaN where the look-up does
-        not speak."""
+        not apply."""
         fused = fused_from(self._facts, dict(self.named_buffers()))
         covered = fused.covers(x)[:, None, None]
         # 0, which every look-up covers, stands in for what would lead outside the table

@@ -1,4 +1,4 @@
-"""Which functions a design is asked for."""
+"""Which functions a design is used for."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from anyseq.errors import CannotApproximate, InvalidArgument
 from anyseq.positions import NoPosition
 
 ASSUMES = {
-    "causal": "f is causal: token i looks at tokens 0, ..., i (no contradiction in 256 samples)",
+    "causal": "f is causal: output i depends on tokens 0, ..., i only (no contradiction in 256 "
+    "samples)",
     "equivariant": "f commutes with permutations of the tokens (no contradiction in 256 samples)",
 }
 """What is assumed of f, by kind; nothing for "all"."""
@@ -22,7 +23,7 @@ ASSUMES = {
 
 def kind_of_function(design: Design, norm: str) -> str:
     """The largest class, "all", "causal" or "equivariant", that `check` proves a design universal
-    for; "all" where it proves nothing, for the methods to refuse."""
+    for; "all" where it proves nothing, so that the methods give the reason."""
     from anyseq.verdicts import check  # slow to load
 
     with suppress(InvalidArgument):  # a probability map of which no theorem speaks
@@ -33,7 +34,7 @@ def kind_of_function(design: Design, norm: str) -> str:
 
 
 def check_kind(design: Design, norm: str, target: Target, rng: torch.Generator) -> None:
-    """Refuse f if samples show that it is not of the kind that the design is for."""
+    """Raise an error if samples show that f is not of the kind that the design is for."""
     kind = kind_of_function(design, norm)
     try:
         if kind == "causal":

@@ -17,7 +17,7 @@ ROOM = 2.0**500  # so that constants can be multiplied
 
 @dataclass(frozen=True)
 class Local:
-    """What `lipschitz=` or `curvature=` takes where one number for the whole cube says too little.
+    """A value of `lipschitz=` or `curvature=` where one number for the whole cube is too coarse.
 
     bound: gets the ends of boxes {lower <= x <= upper} inside [0, 1]^(tokens x features), as two
         tensors (boxes, tokens, features), and returns for each a constant that holds within it,

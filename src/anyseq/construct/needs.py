@@ -1,4 +1,4 @@
-"""What a construction asks of a design; each refusal is one line."""
+"""What a construction needs of a design; each error is one line."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _MOST_ENTRIES = 2**15  # no method serves as many; its sizes would be numbers of
 
 
 def few_entries(design: Design, features: int, out_features: int) -> None:
-    """Refuse inputs and outputs of which even the plan would be endless."""
+    """Raise an error for inputs and outputs too large even to plan."""
     for what, count in (("features", features), ("out_features", out_features)):
         if design.tokens * count > _MOST_ENTRIES:
             raise CannotApproximate(
-                f"tokens={design.tokens:,} times {what}={count:,}: no method serves more than "
+                f"tokens={design.tokens:,} times {what}={count:,}: no method supports more than "
                 f"{_MOST_ENTRIES:,} entries"
             )
 
@@ -29,7 +29,9 @@ def layers_alike(design: Design) -> None:
     if design.layers is not None:
         other = next((layer.mixer for layer in design.layers if not layer.attends), None)
         which = "layers of different kinds" if other is None else f"a layer of {other}"
-        raise CannotApproximate(f"{which}: constructions are for layers alike but for patterns")
+        raise CannotApproximate(
+            f"{which}: constructions are for layers that differ only in their patterns"
+        )
     for name, usual in (("block_norm", None), ("head", False), ("readout", "all")):
         if getattr(design, name) != usual:
             raise CannotApproximate(
@@ -44,14 +46,14 @@ def layers_alike(design: Design) -> None:
         )
     if isinstance(base, GridBias):
         raise CannotApproximate(
-            f"position={base!r}: constructions know no biases over the offsets of an array"
+            f"position={base!r}: constructions do not support biases over the offsets of an array"
         )
     if design.domain != "cube":
         raise CannotApproximate("domain='ids': f takes points of a cube; use domain='cube'")
 
 
 def patterns_that_fit(design: Design) -> None:
-    """No pattern that is for another number of positions than the design has."""
+    """Check that every pattern fits the number of positions of the design."""
     for pattern in design.cycle:
         if pattern.natural_length not in (None, design.size):
             kind, length = type(pattern).__name__, pattern.natural_length
@@ -70,7 +72,7 @@ def dense_softmax(design: Design) -> None:
 
 
 def plain_blocks(design: Design) -> None:
-    """Blocks with feed-forward halves, and nothing but the tokens to look at."""
+    """Blocks with feed-forward halves, and nothing but the tokens to attend to."""
     feed_forward(design)
     for name in ("bos", "sinks"):
         if getattr(design, name):
@@ -108,8 +110,8 @@ def lipschitz(ask: Ask) -> float:
     """A Lipschitz constant of f in the max norm."""
     if math.isinf(ask.lipschitz):
         raise CannotApproximate(
-            "it needs a Lipschitz constant; a modulus of continuity or a curvature alone will not "
-            "do"
+            "it needs a Lipschitz constant; a modulus of continuity or a curvature alone is not "
+            "enough"
         )
     return ask.lipschitz
 
@@ -117,12 +119,12 @@ def lipschitz(ask: Ask) -> float:
 def absolute_positions(design: Design) -> None:
     """Positions at the input."""
     if not isinstance(design.position, Absolute):
-        raise CannotApproximate("it needs absolute positions, to know which token is which")
+        raise CannotApproximate("it needs absolute positions, to distinguish tokens")
 
 
 def plain_attention(design: Design) -> bool:
-    """Full attention by softmax, nothing inside it but scores, and nothing but the tokens to look
-    at."""
+    """Full attention by softmax, nothing inside it but scores, and nothing but the tokens to attend
+    to."""
     full = design.cycle == (Full(),) and isinstance(design.probability, Softmax)
     outside = isinstance(design.position, Absolute | NoPosition)
     return full and outside and not design.bos and not design.sinks

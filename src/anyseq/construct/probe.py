@@ -1,4 +1,4 @@
-"""What sampling can say about f: how steep, how large, continuous or not, equivariant or not.
+"""What sampling shows about f: how steep, how large, continuous or not, equivariant or not.
 
 Nothing here proves anything good about f; it only finds contradictions, with the inputs that show
 them, and estimates that are labelled as such.
@@ -67,7 +67,7 @@ def steepest(target: Target, rng: torch.Generator, only: int | None = None) -> S
 
 
 def check_lipschitz(lipschitz: float, slope: Slope, name: str = "lipschitz") -> None:
-    """Refuse a given constant that a pair of inputs contradicts."""
+    """Raise an error if a pair of inputs contradicts a given constant."""
     if slope.value > lipschitz * (1 + 1e-6):
         raise InvalidFunction(
             f"{name}={lipschitz:g} is too small: between x = {slope.x.tolist()} and "
@@ -76,7 +76,7 @@ def check_lipschitz(lipschitz: float, slope: Slope, name: str = "lipschitz") -> 
 
 
 def check_smooth(target: Target, smooth: Smoothness, slope: Slope, seed: int) -> None:
-    """Refuse what was given if samples contradict it; `slope` is the steepest pair of f."""
+    """Raise an error if samples contradict what was given; `slope` is the steepest pair of f."""
     rng = generator(seed)
     if smooth.lipschitz < math.inf:
         check_lipschitz(smooth.lipschitz, slope)
@@ -138,8 +138,8 @@ def _check_curvature(
     target: Target, smooth: Smoothness, slope: Slope, rng: torch.Generator
 ) -> None:
     """Second differences |f(x-v) - 2f(x) + f(x+v)| <= M|v|², for v of many lengths, such that the
-    entries of x - v and x + v are in the same order: along one axis, along the diagonal, anyhow. If
-    M is told box by box, it is that of the box that they span."""
+    entries of x - v and x + v are in the same order: along one axis, along the diagonal, in any
+    direction. If M is given per box, it is that of the box that they span."""
     axes = target.tokens * target.features
     a, b = uniform(2, _POINTS, axes, rng=rng)
     b[:512] = torch.where(torch.eye(axes)[torch.arange(512) % axes] > 0, b[:512], a[:512])
@@ -180,7 +180,7 @@ def _while_in_order(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 
 def _check_no_jump(target: Target, smooth: Smoothness, rng: torch.Generator) -> None:
-    """A curvature is told of a continuous f."""
+    """A curvature requires a continuous f."""
     jump, x, y = _widest_jump(target, smooth, rng)
     if jump > 1e-6 * float(target(uniform(256, *x.shape, rng=rng)).abs().max()):
         raise InvalidFunction(
@@ -215,12 +215,12 @@ def largest_value(target: Target, smooth: Smoothness) -> float:
 def check_continuous(
     target: Target, tol: float, smooth: Smoothness | None, rng: torch.Generator
 ) -> None:
-    """Refuse f if two inputs almost equal have values further apart than tol."""
+    """Raise an error if two almost equal inputs have values further apart than tol."""
     jump, x, y = _widest_jump(target, smooth, rng)
     if jump > tol:
         raise CannotApproximate(
             "f is not continuous, and no continuous network comes closer than half a jump in sup "
-            "norm; use the norm 'lp'",
+            "norm; use norm='lp'",
             (
                 f"between x = {x.tolist()} and y = {y.tolist()}, {float((x - y).abs().max()):.2g} "
                 f"apart, f changes by {jump:.6g}",
@@ -271,7 +271,7 @@ def _widest_jump(
 
 
 def check_equivariant(target: Target, rng: torch.Generator) -> None:
-    """Refuse f if permuting the tokens does not permute the outputs."""
+    """Raise an error if permuting the tokens does not permute the outputs of f."""
     x = uniform(256, target.tokens, target.features, rng=rng)
     order = torch.stack([torch.randperm(target.tokens, generator=rng) for _ in x])
     rows = torch.arange(len(x))[:, None]
@@ -280,7 +280,7 @@ def check_equivariant(target: Target, rng: torch.Generator) -> None:
     at = int(gap.argmax())
     if float(gap[at]) > 1e-9 * max(1.0, float(y.abs().max())):
         raise CannotApproximate(
-            "without positions a network treats every order of the tokens alike, and f does not; "
+            "without positions a network treats every order of the tokens alike, but f does not; "
             "use absolute positions",
             (
                 f"at x = {x[at].tolist()}, reordered by {order[at].tolist()}, f(reordered x) and "
@@ -290,7 +290,7 @@ def check_equivariant(target: Target, rng: torch.Generator) -> None:
 
 
 def check_causal(target: Target, rng: torch.Generator) -> None:
-    """Refuse f if the output of a token changes with later tokens."""
+    """Raise an error if an output of f changes with later tokens."""
     x, later = uniform(2, 256, target.tokens, target.features, rng=rng)
     last = torch.arange(256) % target.tokens  # the last token that stays as it is
     stays = torch.arange(target.tokens)[None, :, None] <= last[:, None, None]
@@ -299,8 +299,8 @@ def check_causal(target: Target, rng: torch.Generator) -> None:
     at = int(gap.argmax())
     if float(gap[at]) > 1e-9 * max(1.0, float(y.abs().max())):
         raise CannotApproximate(
-            "in this design no token learns of all later ones, and f looks at them; use another "
-            "pattern",
+            "in this design no token is reached by all later ones, but f depends on them; use "
+            "another pattern",
             (
                 f"at x = {x[at].tolist()}, other tokens after token {int(last[at])} change f up to "
                 f"there by {float(gap[at]):.6g}",

@@ -1,7 +1,8 @@
-"""The way through sparse patterns (Yun et al. 2020b, Assumption 1), and when each layer's turn is.
+"""The route through sparse patterns (Yun et al. 2020b, Assumption 1), and the layers of its steps.
 
-γ is an order of the tokens in which each sees the one before it in some pattern of the cycle. Layer
-i of a network uses pattern i mod p, so what must happen in a certain pattern waits for its turn.
+γ is an order of the tokens in which each attends to the one before it in some pattern of the cycle.
+Layer i of a network uses pattern i mod p, so what must happen in a certain pattern waits for its
+turn.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from anyseq.graph import hamiltonian_path, reach
 
 @dataclass(frozen=True, eq=False)
 class Route:
-    """order: γ. masks: (p, n, n) bool, entry (l, i, j) says whether i sees j in pattern l."""
+    """order: γ. masks: (p, n, n) bool, entry (l, i, j) says whether i attends to j in pattern l."""
 
     order: tuple[int, ...]
     masks: torch.Tensor
@@ -30,7 +31,8 @@ class Route:
         if len(lonely):
             turn, token = lonely[0].tolist()
             raise CannotApproximate(
-                f"it needs self-loops, and token {token} does not see itself in pattern {turn}"
+                f"it needs self-loops, and token {token} does not attend to itself in pattern "
+                f"{turn}"
             )
         unreached = reach(design).unreached
         if unreached is not None:
@@ -39,8 +41,8 @@ class Route:
         if path.order is None:
             known = "there is none" if path.exists is False else f"none was found: {path.message}"
             raise CannotApproximate(
-                "it needs an order of the tokens in which each sees the one before (a Hamiltonian "
-                f"path), and {known} ({path.method})"
+                "it needs an order of the tokens in which each attends to the one before (a "
+                f"Hamiltonian path), and {known} ({path.method})"
             )
         return cls(tuple(path.order.tolist()), masks)
 
@@ -56,7 +58,7 @@ class Route:
         return tuple(along[self.order.index(token)] for token in range(len(self.order)))
 
     def next_turn(self, place: int, layer: int) -> int:
-        """The first layer, from `layer` on, in which γ(place) sees the one before it."""
+        """The first layer, from `layer` on, in which γ(place) attends to the one before it."""
         sees = self.masks[:, self.order[place], self.order[place - 1]].tolist()
         return next(late for late in range(layer, layer + self.period) if sees[late % self.period])
 
@@ -78,13 +80,13 @@ class Route:
 
 
 def _mask(design: Design, turn: int, heads: int) -> torch.Tensor:
-    """Who sees whom in pattern `turn`, the same in every head that is used."""
+    """Which tokens each token attends to in pattern `turn`, the same in every head that is used."""
     if design.cycle[turn].differs:
-        raise CannotApproximate(f"pattern {turn} looks at the batch row or the head")
+        raise CannotApproximate(f"pattern {turn} depends on the batch row or the head")
     parts = design.cycle[turn].heads()
     masks = [part.mask(design.tokens) for part in parts[:heads]]
     if any(not torch.equal(mask, masks[0]) for mask in masks):
         raise CannotApproximate(
-            f"it compares two heads of a layer, which in pattern {turn} see different tokens"
+            f"it compares two heads of a layer, which in pattern {turn} attend to different tokens"
         )
     return masks[0]

@@ -1,4 +1,4 @@
-"""How f varies: what a caller may know of it, and what that bounds on a grid.
+"""How f varies: what a caller may know about f, and the bounds on a grid that follow.
 
 Every bound holds for each entry of f, with x of n tokens and d features, D = n·d:
 
@@ -56,14 +56,14 @@ Modulus = Callable[[float], float]
 """h -> ω(h), nondecreasing."""
 
 Lipschitz = float | Sequence[float] | Modulus | Local
-"""What `lipschitz=` takes: L, one L_k per feature, a modulus of continuity, or L box by box."""
+"""What `lipschitz=` takes: L, one L_k per feature, a modulus of continuity, or L per box."""
 
 Curvature = float | Local
-"""What `curvature=` takes: M, or M box by box."""
+"""What `curvature=` takes: M, or M per box."""
 
 SHELLS = 64
 _SHELLS = range(1, SHELLS + 1)
-TOLD_BY_BOXES = " (less in boxes, as told)"
+TOLD_BY_BOXES = " (less in boxes, as given)"
 
 
 @dataclass(frozen=True)
@@ -76,9 +76,9 @@ class Bound:
 
 @dataclass(frozen=True)
 class Smoothness:
-    """What is known; infinite or None where nothing is.
+    """What is known about f; infinite or None where nothing is.
 
-    local_lipschitz, local_curvature: the same box by box, where it was told so; `lipschitz` and
+    local_lipschitz, local_curvature: the same per box, if given so; `lipschitz` and
     `curvature` are then those of the whole cube.
     """
 
@@ -223,7 +223,8 @@ def size(name: str, value: object) -> float:
 
 
 def given(lipschitz: object, curvature: object, tokens: int, features: int) -> Smoothness | None:
-    """What the arguments `lipschitz` and `curvature` say, or None if neither is given."""
+    """The smoothness given by the arguments `lipschitz` and `curvature`, or None if neither is
+    given."""
     if lipschitz is None and curvature is None:
         return None
     known = _given_lipschitz(lipschitz, tokens, features)

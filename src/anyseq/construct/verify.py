@@ -1,11 +1,11 @@
-"""A second opinion on a constructed network, from the network and the claim alone.
+"""An independent checker of a constructed network, from the network and the claim alone.
 
 This file and the other verify_*.py read the weights without any code of the methods, show what
 function those compute, derive the error of that function again and compare it with the claim. What
 cannot be read is run. Off the ramps all inputs in a cell are alike, so what is run at every
 sequence of cells is as good as read; what is run at some inputs only is said to be sampled. The
 look-up, which is the methods' own, is run beside the network at some inputs, whatever the method.
-What is not looked at is said to be skipped.
+What is not checked is said to be skipped.
 """
 
 from __future__ import annotations
@@ -54,14 +54,15 @@ def verify(
     look_up: Fused,
     order: Sequence[int] | None,
 ) -> Verification:
-    """Look at the network, its look-up, its error, and at some inputs in ball arithmetic.
+    """Check the network, its look-up, its error, and some inputs in ball arithmetic.
 
-    If the sizes claimed are not those of the tensors, that is all it says. So its work is bounded
-    by what the files hold, whatever they say: it grows with the square of their size at most, and
+    If the sizes claimed are not those of the tensors, it stops there. So its work is bounded by
+    the size of the files, whatever they claim: it grows with the square of their size at most, and
     what would be more (all simplices of a grid, all sequences of cells) is sampled.
 
-    look_up: what `table` belongs to.
-    order: what the look-up of "yun" thinks positions add to the tokens; None for other methods.
+    look_up: the look-up that `table` belongs
+    to. order: what positions add to the tokens according to the look-up of "yun"; None for other
+    methods.
     """
     looks = _Looks(claim, network, table)
     if not looks.at("sizes", lambda: sizes_fit(claim, network, table)):
@@ -90,12 +91,13 @@ class _Looks:
         self._known: Tensors = {}  # of f, where the table itself does not say it
 
     def at(self, name: str, look: Callable[[], str]) -> bool:
-        """Whether the look found nothing wrong."""
+        """Whether the check found nothing wrong."""
         self.checks.append(_check(name, look))
         return self.checks[-1].passed is not False
 
     def at_network(self, order: Sequence[int] | None) -> dict[str, Callable[[], str]]:
-        """The looks that say together what the network computes; one that fails is the last."""
+        """The checks that together show what the network computes; the first that fails is the
+        last."""
         method = self.claim.method
         if method == "gather" and "knots" in self.table:
             return {"front": self.states, "network": self.ridges}
@@ -113,11 +115,11 @@ class _Looks:
         return {"network": self.no_opinion}
 
     def no_opinion(self) -> str:
-        raise Disagreement(f'there is no second opinion on method "{self.claim.method}"')
+        raise Disagreement(f'there is no independent checker for method "{self.claim.method}"')
 
     def tried(self, look_up: Fused) -> str:
         """Random inputs; on a ramp, which must be that of the weights, the look-up does not
-        speak."""
+        apply."""
         for name in self.measured.keys() & {"ramp", "end"}:
             if getattr(look_up, name) != self.measured[name]:
                 raise Disagreement(
@@ -215,8 +217,8 @@ class _Looks:
 
 
 def _check(name: str, look: Callable[[], str]) -> Check:
-    """A look returns what it saw, or raises Disagreement or Skipped; what overflows is an error, as
-    no comparison with NaN would be."""
+    """A check returns what it found, or raises Disagreement or Skipped; what overflows is an error,
+    as no comparison with NaN would be."""
     try:
         with np.errstate(all="raise", under="ignore"):
             return Check(name, True, look())

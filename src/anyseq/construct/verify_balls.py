@@ -2,8 +2,8 @@
 
 Balls of 300 bits hold the exact output of the network at an input, whatever float64 does. It must
 be what the table says at that input, in exact arithmetic too, to within the rounding claimed. (The
-rescale layer of "yun" rounds ids, as its value map knows; without rounding it is off by that.) What
-is more than a look into the table says itself what it is, in fractions or in balls.
+rescale layer of "yun" rounds ids, as its value map knows; without rounding it is off by that.) A
+function that is more than a table look-up evaluates itself, in fractions or in balls.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ class _Matrix:
 
 
 class _Memory:
-    """What the last attention half adds to a token, if it looks at a memory."""
+    """What the last attention half adds to a token, if it attends to a memory."""
 
     def __init__(self, claim: Claim, net: dict[str, np.ndarray]) -> None:
         key, value = net["memory_key"], net["memory_value"]
@@ -140,8 +140,8 @@ class _Memory:
 
 @dataclass(frozen=True)
 class _Layer:
-    """q, k, v, o and up, down; None where it has no such half. recalls: its attention half looks at
-    the memory.
+    """q, k, v, o and up, down; None where it has no such half. recalls: its attention half attends
+    to the memory.
 
     cleared: features x from which down takes ReLU(x) away. x - ReLU(x) is min(x, 0); as a
     difference of balls it would be twice as wide as x, in every layer that clears.
@@ -216,7 +216,8 @@ def _vector(entries: np.ndarray) -> Token:
 def _attend(
     queries: list[Token], keys: list[Token], values: list[Token], heads: int, size: int
 ) -> list[Token]:
-    """Softmax; where a token leads by so much that float64 knows no other, it alone counts."""
+    """Softmax; where a token leads by so much that all others vanish in float64, it alone
+    counts."""
     out: list[Token] = []
     for query in queries:
         own: Token = {}

@@ -16,7 +16,7 @@ sequence of cells, says what happens to all inputs; feed-forward layers are read
 attention without positions knows no order: ascending sequences are enough.) The keys must lie well
 inside their windows: attention of other batches, or in another order, may round otherwise.
 
-On the ramps keys are anything, but no two windows of the last round overlap: |T| is at most the
+On the ramps keys are arbitrary, but no two windows of the last round overlap: |T| is at most the
 largest value. Tokens of different cells that end in one window are counted (`verify_lost`).
 """
 
@@ -46,7 +46,7 @@ _LEAST = 64  # sequences that it is run at, if there are as many
 def boltzmann_network(
     claim: Claim, network: Stack, net: Weights, table: Mapping[str, torch.Tensor]
 ) -> tuple[str, dict[str, float], dict[str, torch.Tensor]]:
-    """What was seen; the measures of inputs on ramps and of inputs with lost tokens, the share of
+    """What was found; the measures of inputs on ramps and of inputs with lost tokens, the share of
     lost pairs, and the reach; and what is "known" of f: NaN where pairs are lost."""
     values = table["values"].numpy()
     sequences = all_sequences(claim, len(values))
@@ -92,7 +92,7 @@ def all_sequences(claim: Claim, rows: int) -> np.ndarray:
 
 
 class _Network:
-    """What the weights say; `follow` says what becomes of sequences of cells.
+    """What the weights contain; `follow` traces sequences of cells.
 
     Features: input and output | number | what else attention may read | key | of windows.
     """
@@ -159,7 +159,7 @@ class _Network:
         found.check_apart()
         if not last:
             if (found.values < 0).any() or (found.values % 1).any():
-                raise Disagreement("windows: they give no whole numbers")
+                raise Disagreement("windows: they do not give whole numbers")
             self.reader.expect(self.reader.clearing(self.key, 1), "rounds")
         self._check_end(end, "windows")
         return shift, found
@@ -239,7 +239,7 @@ def _attention_alone(network: Stack, layer: int) -> Stack:
 
 def _run(claim: Claim, network: Stack, sequences: np.ndarray, values: np.ndarray) -> int:
     """At how many sequences the whole network was run: all, or some, inputs anywhere in their
-    cells, in any order where the table does not know the order."""
+    cells, in any order where the table is independent of the order."""
     most = max(_LEAST, int(_WORK / (claim.tokens * network.shape.parameters)))
     rng = fresh()
     rows = np.arange(len(sequences))

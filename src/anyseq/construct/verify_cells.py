@@ -37,7 +37,7 @@ _UNIT = 2.0**-53
 def cells_network(
     claim: Claim, net: Weights, table: Mapping[str, torch.Tensor]
 ) -> tuple[str, dict[str, float], list[int]]:
-    """What was seen; the rounding of an entry and of ids, the measures of ramps and repeats, the
+    """What was found; the rounding of an entry and of ids, the measures of ramps and repeats, the
     reach; from where each token starts."""
     reader = Reader(claim, net)
     reader.check_shape()
@@ -85,7 +85,7 @@ class Reader:
         self.cells = claim.steps**claim.features  # of a token
         self.starts = np.zeros(claim.tokens, dtype=np.int64)
         if "constant" in net and ("position" in net or claim.dense or not claim.positions):
-            raise Disagreement("a constant is added to x, and no gains make positions of it")
+            raise Disagreement("a constant is added to x, and no gains turn it into positions")
 
     def check_shape(self) -> None:
         """Attention halves in one run, each but the last without feed-forward, and E."""
@@ -190,7 +190,7 @@ class Reader:
             some = ids[rows]
             across = some.max(1) - some.min(1)
             if shift * float(across.max(initial=0)) >= 2.0**53:  # int64 would not notice
-                raise Disagreement("shifts: ids too large to be followed")
+                raise Disagreement("shifts: ids too large to be computed")
             ids[rows] = np.where(met[rows], some + int(shift) * across[:, None], some)
         return ids + int(total) * ids.max(1)[:, None] + int(lift), spread
 
@@ -222,7 +222,7 @@ class Reader:
         if min(shift, total) < 1 or lift < 0 or {shift % 1, total % 1, lift % 1} != {0.0}:
             raise Disagreement("shifts: not by whole numbers")
         if largest * (1 + total) + lift >= 2.0**62:
-            raise Disagreement("shifts: ids too large to be followed")
+            raise Disagreement("shifts: ids too large to be computed")
 
     def good(self, spread: np.ndarray) -> np.ndarray:
         """Which sequences have values: without positions those of different cells."""
@@ -281,7 +281,7 @@ class Reader:
         change = down[:, :, 0] * (half / 2)
         signs = np.array([1.0, -1.0, -1.0, 1.0]) * (2 / half)
         if not np.array_equal(down, change[:, :, None] * signs) or layers["down_bias"].any():
-            raise Disagreement("value map: a window that is no bump")
+            raise Disagreement("value map: a window that is not a bump")
         token = self._tokens(spread, centre[np.argsort(order)].reshape(ids.shape))
         left = token.reshape(-1, self.width)[order] + change
         rounding = _UNIT * (float(exact[0]) * scale + 3 * max(self.claim.bound, 2.0**-960))

@@ -1,5 +1,5 @@
-"""That a claim speaks of this network and this table, and that the network is one of the design it
-is certified for: its layers have nothing that the design has not."""
+"""Checks that a claim is about this network and this table, and that the network belongs to the
+design that it is certified for: its layers have nothing that the design has not."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _CORNERS = 2**20  # of a cube, likewise
 
 
 def sizes_fit(claim: Claim, network: Stack, table: Mapping[str, torch.Tensor]) -> str:
-    """Whatever later looks go through grows with these numbers, and they are those of tensors."""
+    """The work of later checks grows with these numbers, and these are sizes of tensors."""
     shape, values = network.shape, table["values"]
     told = (claim.tokens, claim.features, claim.out_features, claim.steps)
     if not all(type(number) is int and 1 <= number <= 2**52 for number in told):
-        raise Disagreement("tokens, features or steps are no numbers that can be meant")
+        raise Disagreement("tokens, features or steps are out of range")
     wanted = (shape.tokens, shape.in_features, shape.out_features)
     if told[:3] != wanted or network.design.tokens != shape.tokens:
         raise Disagreement(f"(tokens, features, out_features) {told[:3]} claimed, not {wanted}")
@@ -34,7 +34,7 @@ def sizes_fit(claim: Claim, network: Stack, table: Mapping[str, torch.Tensor]) -
     if not _rows_fit(claim, axes, table):
         raise Disagreement(f"a table of {len(values):,} rows for {claim.steps:,} steps an axis")
     if claim.method == "partition" and 2**axes > _CORNERS:
-        raise Disagreement(f"a cube of {axes} axes has too many corners to be looked at")
+        raise Disagreement(f"a cube of {axes} axes has too many corners to be checked")
     return f"those of the network, and of its table of {len(values):,} rows"
 
 
@@ -66,7 +66,7 @@ def layers_of(network: Stack, *, memory: bool) -> str:
     design, shape = network.design, network.shape
     for name, weight in network.named_parameters():
         if not bool((weight.abs() <= _LARGEST).all()):
-            raise Disagreement(f"{name}: a weight is no number, or beyond {_LARGEST:.3g}")
+            raise Disagreement(f"{name}: a weight is not a number, or beyond {_LARGEST:.3g}")
     gains = isinstance(design.position, URPE)
     base = design.position.base if isinstance(design.position, URPE) else design.position
     has = {

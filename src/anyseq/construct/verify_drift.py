@@ -1,4 +1,4 @@
-"""What float64 may add to what feed-forward layers compute, read from their weights.
+"""The rounding of feed-forward layers in float64, read from their weights.
 
 How far computed features are from exact ones is carried from layer to layer, as sums of unknown
 numbers in [-1, 1] with known factors (affine arithmetic), so that what is off in two features alike

@@ -1,4 +1,4 @@
-"""Method "gather", up to the layer after which every token holds its place and the sequence.
+"""Method "gather", up to the layer after which every token has its position and the sequence.
 
 The state wanted, in this order of features:
 
@@ -7,16 +7,16 @@ The state wanted, in this order of features:
 With absolute positions this is proved from the weights (`read_front`), layer by layer, on a Kuhn
 simplex whose corners are nodes: let the tokens be affine there.
 
-1. If queries and keys are the same at all corners then scores are constant; if of all keys that a
-   token sees one leads by more than 745.2, all others weigh exactly 0 by softmax and top-k, and
-   also by hardmax, sparsemax and entmax15, which ask for less. So the layer is affine.
+1. If queries and keys are the same at all corners then scores are constant; if one of all keys of
+   a token leads by more than 745.2, all others weigh exactly 0 by softmax and top-k, and
+   also by hardmax, sparsemax and entmax15, which need less. So the layer is affine.
 2. If no unit is positive at one corner and negative at another, it is on throughout or off
    throughout: affine.
 3. At nodes all numbers are multiples of δ and all weights whole, with sums below 2^53 δ: float64
    makes no error, in any order, so signs are exact.
 
 Other positions come from random heads, sines or gains. There the layers are run (`run_front`) at
-some inputs, and what comes out is looked at: a sample, no proof.
+some inputs, and their outputs are checked: a sample, not a proof.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ Weights = dict[str, np.ndarray]
 @dataclass(frozen=True)
 class Front:
     """layers: how many come before the state wanted. states: (nodes, tokens, width), that state at
-    the nodes. off: what a slot may be off, where it was only sampled. text: what was seen."""
+    the nodes. off: what a slot may be off, where it was only sampled. text: what was found."""
 
     layers: int
     states: np.ndarray
@@ -116,7 +116,7 @@ def read_front(
             if holds is not None:
                 text = (
                     f"layers up to {layer} put x into slots, exactly, on all {len(corners):,} "
-                    "simplices looked at (read from the weights)"
+                    "simplices checked (read from the weights)"
                 )
                 return Front(layer, state[:, layout.bos :], 0.0, text)
         if attention >= 0:
@@ -128,7 +128,7 @@ def read_front(
                 keeps_signs(pre[:, vertex], corners, feedforward)
             more = exact(np.maximum(pre, 0.0), down, net["down_bias"][feedforward], claim.steps)
             state = state + more
-    raise Disagreement("no layer after which every token holds its place and x, and nothing else")
+    raise Disagreement("no layer after which every token has its position and x, and nothing else")
 
 
 def _attend(
@@ -176,7 +176,9 @@ def run_front(claim: Claim, network: Stack, net: Weights, x: np.ndarray) -> Fron
     state = _run(claim, network, layers, few)
     while layout.held(state, few, off) is None:
         if layers == len(halves):
-            raise Disagreement("no layer after which tokens hold their places and x, nothing else")
+            raise Disagreement(
+                "no layer after which tokens have their positions and x, and nothing else"
+            )
         row = int(halves[layers, 1])
         if row >= 0:
             pre = state @ net["up_weight"][row].T + net["up_bias"][row]
@@ -244,7 +246,7 @@ def exact(x: np.ndarray, weight: np.ndarray, shift: np.ndarray | float, steps: i
     if (weight != np.round(weight)).any() or (np.asarray(shift) != np.round(shift)).any():
         raise Disagreement("a weight that routes or interpolates is not a whole number")
     if (x * steps != np.round(x * steps)).any():
-        raise Disagreement("at a node, a number is no multiple of δ")
+        raise Disagreement("at a node, a number is not a multiple of δ")
     reach = np.abs(x).max(initial=0.0) * np.abs(weight).sum(1).max(initial=0.0)
     if (reach + np.abs(shift).max(initial=0.0)) * steps >= 2.0**53:
         raise Disagreement("a sum is too large for float64 to be exact")

@@ -1,7 +1,7 @@
 """Adaptive grids of method "gather": what the table says at an input, and the error it proves.
 
 The table holds nodes with what multiplies their hats, and boxes with the constants of f in each. It
-is looked at without the code that made it:
+is checked without the code that made it:
 
 1. The boxes fill the cube: sides are powers of two, corners multiples of them, no two boxes overlap
    and the volumes add up to 1.
@@ -38,7 +38,7 @@ Table = Mapping[str, torch.Tensor]
 def hats_network(
     claim: Claim, network: Stack, net: Weights, table: Table, grid: Grid, front: Front
 ) -> tuple[str, dict[str, float]]:
-    """What was seen, and a bound for the rounding of one entry."""
+    """What was found, and a bound for the rounding of one entry."""
     text, off = agrees(claim, net, hats_at(claim, table, grid.x), grid, front)
     return text, {"rounding": off + _rounding(claim, table), "rescale": 0.0}
 
@@ -120,7 +120,7 @@ def boxes_error(claim: Claim, table: Table, off: float) -> float:
     _fill_the_cube(claim, boxes)
     steep, bent = constants.T
     if constants.shape != (len(boxes), 2) or not (constants >= 0).all():
-        raise Disagreement("constants of boxes: one is negative or no number")
+        raise Disagreement("constants of boxes: one is negative or not a number")
     _fit_the_whole(claim, steep, bent)
     _values_fit(claim, table, off)
     axes = claim.tokens * claim.features
@@ -150,10 +150,10 @@ def _fill_the_cube(claim: Claim, boxes: np.ndarray) -> None:
     axes = claim.tokens * claim.features
     corner, side = boxes[:, :-1], boxes[:, -1]
     if boxes.shape[1] != axes + 1 or (side < 1).any() or (side & (side - 1)).any():
-        raise Disagreement("boxes: a side is no power of two")
+        raise Disagreement("boxes: a side is not a power of two")
     outside = (corner < 0) | (corner + side[:, None] > claim.steps)
     if outside.any() or (corner % side[:, None]).any():
-        raise Disagreement("boxes: one is outside the cube, or no part of it by halving")
+        raise Disagreement("boxes: one is outside the cube, or not obtained from it by halving")
     if sum(Fraction(int(one), claim.steps) ** axes for one in side) != 1:
         raise Disagreement("boxes: their volumes do not add up to 1")
     for size in np.unique(side):  # boxes made by halving overlap only if one holds the other
@@ -185,7 +185,7 @@ def _values_fit(claim: Claim, table: Table, off: float) -> None:
     def f(at: np.ndarray) -> np.ndarray:
         row = np.searchsorted(keys, at @ place).clip(max=len(keys) - 1)
         if (keys[row] != at @ place).any():
-            raise Disagreement("a corner of a box is no node")
+            raise Disagreement("a corner of a box is not a node")
         return np.asarray(value[row])
 
     corner, side = boxes[:, :-1], boxes[:, -1]
@@ -202,7 +202,7 @@ def _values_fit(claim: Claim, table: Table, off: float) -> None:
         )
     corners = [(corner + side[:, None] * np.array(w)) @ place for w in product((0, 1), repeat=axes)]
     if len(np.unique(corners)) != len(keys):
-        raise Disagreement("a node is no corner of a box")
+        raise Disagreement("a node is not a corner of a box")
     for row, node in _between_corners(nodes, boxes):
         here, y = f(nodes[node]), (nodes[node] - corner[row]) / side[row, None]
         order = np.argsort(-y, axis=1)

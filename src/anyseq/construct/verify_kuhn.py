@@ -49,7 +49,7 @@ class Grid:
 
     @classmethod
     def of(cls, claim: Claim, net: Weights, boxes: np.ndarray | None) -> Grid:
-        """All, or as many as can be looked at; half of those in `boxes` (lower corners and sides),
+        """All, or as many as can be checked; half of those in `boxes` (lower corners and sides),
         if there are any, as many in small ones as in large ones."""
         axes, layers = claim.tokens * claim.features, len(net["up_bias"])
         every = (claim.steps + 1) ** axes
@@ -72,7 +72,7 @@ def kuhn_network(
     grid: Grid,
     front: Front,
 ) -> tuple[str, dict[str, float]]:
-    """What was seen, and a bound for the rounding of one entry."""
+    """What was found, and a bound for the rounding of one entry."""
     values = table["values"].numpy()
     text, off = agrees(claim, net, values[grid.nodes], grid, front)
     rounding = off + _rounding(claim, _variation(claim, values))
@@ -131,7 +131,7 @@ def _numbers(claim: Claim, corners: np.ndarray) -> np.ndarray:
 def _remaining(
     claim: Claim, net: Weights, front: Front, corners: np.ndarray
 ) -> tuple[np.ndarray, float]:
-    """(nodes, tokens, out_features): the output, after a look at the signs of all units; and how
+    """(nodes, tokens, out_features): the output, after a check of the signs of all units; and how
     far one entry may be from what is affine between these, in float64.
 
     Features that real numbers go into are values; no layer but the last may read them after that.
@@ -149,7 +149,7 @@ def _remaining(
             raise Disagreement(f"{name}: a weight that interpolates is not a small whole number")
     state = front.states.copy()
     if (state * claim.steps % 1).any():
-        raise Disagreement("at a node, a number is no multiple of δ")
+        raise Disagreement("at a node, a number is not a multiple of δ")
     weighs = np.concatenate([*downs[:, real].transpose(0, 2, 1), biases[:, real]]).T
     unit, summed = min(1.0, _common_unit(weighs)), np.abs(state[..., real])
     varies = (state != state[:1]).any((0, 1))  # slots, the only features that may be off
@@ -167,7 +167,9 @@ def _remaining(
             keeps_signs(pre[:, token], corners, layer)
         hidden, shift = np.maximum(pre, 0.0), net["down_bias"][layer]
         if (hidden[..., down[real].any(0)] % 1).any():
-            raise Disagreement(f"feed-forward layer {layer}: values get what is not whole at nodes")
+            raise Disagreement(
+                f"feed-forward layer {layer}: values get numbers that are not whole at nodes"
+            )
         summed += hidden @ np.abs(down[real]).T + np.abs(shift[real])
         drift.layer(up, net["up_bias"][layer], down, shift, state, pre)
         state += hidden @ down.T + shift

@@ -79,7 +79,7 @@ class Blend:
 def partition_network(
     claim: Claim, network: Stack, net: Weights, table: Mapping[str, torch.Tensor]
 ) -> tuple[str, dict[str, float], Blend]:
-    """What was seen; the blending and the rounding of one entry; the function."""
+    """What was found; the blending and the rounding of one entry; the function."""
     shape, layout = network.shape, Layout.of(claim, network)
     axes, values = claim.tokens * claim.features, table["values"].numpy()
     if not readable(claim, network) or shape.bos:
@@ -88,7 +88,7 @@ def partition_network(
     if not isinstance(shape, MemoryShape) or busy != [[0, 0], [1, 1]] or (idle >= 0).any():
         raise Disagreement("expected a layer that routes and a layer with a memory")
     if (shape.slots_at, len(net["memory_key"])) != (layout.slots_at, claim.steps**axes):
-        raise Disagreement("the memory is of another size, or looks at other features")
+        raise Disagreement("the memory is of another size, or reads other features")
     _router(claim, network, net)
     beta = _sharpness(claim, net["memory_key"], axes)
     if not np.array_equal(net["memory_value"], values.reshape(len(values), -1)):
@@ -132,7 +132,7 @@ def _sharpness(claim: Claim, key: np.ndarray, axes: int) -> float:
     steps = claim.steps
     beta = float(key[0, 0]) * steps
     if not (beta > 0 and np.log2(beta) % 1 == 0 and np.log2(steps) % 1 == 0):
-        raise Disagreement("memory: no power of two for a width")
+        raise Disagreement("memory: its width is not a power of two")
     number = np.arange(steps**axes)
     odd = np.stack(
         [2 * (number // steps ** (axes - 1 - axis) % steps) + 1 for axis in range(axes)], axis=1
@@ -153,14 +153,14 @@ def _selector(claim: Claim, net: Weights, layout: Layout, values_at: int, reach:
     up, bias, down = net["up_weight"][1][used], net["up_bias"][1][used], down[:, used]
     reads = up[:, values_at : values_at + claim.tokens * count]
     if up[:, layout.slots_at : values_at].any() or up[:, : layout.places_at].any():
-        raise Disagreement("selector: it looks at x")
+        raise Disagreement("selector: it reads x")
     places = up[:, layout.places_at : layout.slots_at]
     move = np.abs(reads).sum(1) * reach
     for token in range(claim.tokens):
         constant = bias + places[:, token]
         on = constant >= move
         if not (on | (constant <= -move)).all():
-            raise Disagreement("selector: a unit that is neither on nor off")
+            raise Disagreement("selector: a unit that is neither on nor off throughout")
         own = np.eye(claim.tokens * count)[token * count : (token + 1) * count]
         if not np.array_equal(down[:, on] @ reads[on], own):
             raise Disagreement(f"selector: token {token} does not take its own output")

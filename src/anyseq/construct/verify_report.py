@@ -1,4 +1,4 @@
-"""What a result says of itself, beside what its certificate claims."""
+"""The facts of a result, compared with what its certificate claims."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 
 def same_report(claim: Claim, result: Approximation) -> Check:
-    """Every number that `result` says of itself is the claim's, or follows from it; what was seen
-    of f, which is not there any more, is at least possible."""
+    """Every number in `result` is the claim's, or follows from it; what was measured on
+    f, which is no longer available, is at least possible."""
     for wrong in _differences(claim, result):
         return Check("report", False, wrong)
     return Check("report", True, "result.error is what the certificate claims")
@@ -62,10 +62,10 @@ def _differences(claim: Claim, result: Approximation) -> Iterator[str]:
 
 
 def _impossible(claim: Claim, error: ErrorReport) -> Iterator[str]:
-    """What cannot have been seen. In sup norm the error seen is that of the worst input; otherwise
-    it is a limit at some level of confidence."""
+    """What cannot have been measured. In sup norm the error measured is that of the worst input;
+    otherwise it is a limit at some level of confidence."""
     if not 0 <= error.lower <= claim.upper:
-        yield f"result has seen an error of {error.lower:.6g}, and {claim.upper:.6g} is proved"
+        yield f"result measured an error of {error.lower:.6g}, and {claim.upper:.6g} is proved"
     most = 2 * claim.bound * (1 + 2.0**-40) + claim.upper  # |f| and |T|, where the look-up speaks
     if not 0 <= error.at_error <= most:
         yield f"result says that its worst input is off by {error.at_error:.6g}, beyond all values"
@@ -74,16 +74,16 @@ def _impossible(claim: Claim, error: ErrorReport) -> Iterator[str]:
         yield "result says that its worst input is outside the cube"
     if claim.norm == SUP and (error.lower != min(error.at_error, claim.upper) or error.level):
         yield (
-            f"result has seen an error of {error.lower:.6g}, and {error.at_error:.6g} at its worst "
+            f"result measured an error of {error.lower:.6g}, and {error.at_error:.6g} at its worst "
             "input"
         )
     if claim.norm in (LP, MEAN) and not (error.level and 0 < error.level < 1):
-        yield f"result has seen an error of {error.lower:.6g} at a level of {error.level}"
+        yield f"result measured an error of {error.lower:.6g} at a level of {error.level}"
 
 
 def assumptions(claim: Claim, result: Approximation) -> tuple[str, ...]:
-    """What is assumed of f, from the constants of the claim; which were told box by box, `error`
-    says, and where boxes have less than those, it must."""
+    """What is assumed of f, from the constants of the claim; `error` says which were given
+    per box, and must where boxes have smaller ones."""
     said = " ".join(result.error.assumes[:1])
     whole = Smoothness(
         lipschitz=math.inf if claim.lipschitz is None else claim.lipschitz,

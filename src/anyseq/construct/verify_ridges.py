@@ -36,8 +36,8 @@ Table = Mapping[str, torch.Tensor]
 
 @dataclass(frozen=True)
 class States:
-    """What tokens hold before the last half: start (tokens, width) + slope (tokens, width, D) x.
-    off: (tokens, width), how far from that they were seen. text: what was seen."""
+    """The state of tokens before the last half: start (tokens, width) + slope (tokens, width, D) x.
+    off: (tokens, width), how far from that they were seen. text: what was found."""
 
     start: np.ndarray
     slope: np.ndarray
@@ -74,7 +74,7 @@ def sampled_states(claim: Claim, network: Stack, net: Weights) -> States:
 def ridges_network(
     claim: Claim, net: Weights, table: Table, states: States
 ) -> tuple[str, dict[str, float]]:
-    """What was seen; and of one entry, the rounding, the amplitudes, and the degree."""
+    """What was found; and of one entry, the rounding, the amplitudes, and the degree."""
     shapes = {name: tensor.numpy() for name, tensor in table.items()}
     degree = _degree(claim, shapes)
     moved, amplitude = _ridges_of_kernel(claim, shapes, degree)
@@ -118,7 +118,7 @@ def _degree(claim: Claim, table: Weights) -> int:
     axes, count = claim.tokens * claim.features, len(table["values"])
     nodes = round(float(count ** (1 / axes)))
     if nodes**axes != count or nodes < 2:
-        raise Disagreement(f"{count} values are no grid of {axes} axes")
+        raise Disagreement(f"{count} values do not form a grid of {axes} axes")
     return nodes - 1
 
 

@@ -5,7 +5,7 @@ to the bit, so what follows is the same for all inputs in a cell. So one run of 
 centre of every sequence of cells is as good as all of them. The windows of the value map and the
 last clip are read, too: they say how large ids and outputs can be.
 
-What a gain makes of x before the quantiser is only tried at some inputs.
+The effect of a gain on x before the quantiser is only sampled at some inputs.
 """
 
 from __future__ import annotations
@@ -63,14 +63,14 @@ def _before_quantiser(claim: Claim, network: Stack) -> int:
     halves = network.get_buffer("halves").numpy()
     (found,) = np.nonzero((down[:, :counted] == 1).all(1) & (down[:, -1] == -1))
     if not len(found):
-        raise Disagreement("gains: no layer hands the places to the tokens")
+        raise Disagreement("gains: no layer gives the tokens their positions")
     return int(np.nonzero(halves[:, 1] == found[0])[0][0]) + 1
 
 
 def cells_run(
     claim: Claim, network: Stack, net: Weights, table: Mapping[str, torch.Tensor]
 ) -> tuple[str, dict[str, float]]:
-    """What was seen; the rounding of an entry, the measures of ramps and repeats, the reach."""
+    """What was found; the rounding of an entry, the measures of ramps and repeats, the reach."""
     reader, values = Reader(claim, net), table["values"].numpy()
     if network.shape.constant:
         before = net["halves"][: _before_quantiser(claim, network), 1]

@@ -50,7 +50,7 @@ _NOISE = 0.24  # what a key may be off: windows are 1/4 wide to both sides
 def sum_network(
     claim: Claim, network: Stack, net: Weights, table: Mapping[str, torch.Tensor]
 ) -> tuple[str, dict[str, float], Grids]:
-    """What was seen; the error within cells and the rounding of one entry; the function."""
+    """What was found; the error within cells and the rounding of one entry; the function."""
     values = table["values"].numpy()
     reader = _Reader(claim, network, net)
     rows = all_multisets(reader.cells, claim.tokens)
@@ -184,7 +184,7 @@ class _Reader:
             raise Disagreement("mean: some position counts more than another")
         base = size / factor[: self.grids]
         if not (base >= 1).all() or (np.log2(base) % 1).any():
-            raise Disagreement("mean: sums of keys are no whole numbers")
+            raise Disagreement("mean: sums of keys are not whole numbers")
         if (factor[self.grids :] != 2 * size).any():
             raise Disagreement("mean: a mark of one token does not count twice for all")
         return [int(each) for each in base]
@@ -218,7 +218,7 @@ class _Reader:
         """How many windows there are."""
         what, outputs = f"keys of grid {grid}", values.shape[2]
         if (number % base).any() or number.min() < 0 or number.max() >= 2.0**52:
-            raise Disagreement(f"{what}: no whole numbers that float64 holds")
+            raise Disagreement(f"{what}: not whole numbers that float64 holds")
         own, weight = number.astype(np.int64), number.astype(np.int64) // base
         sums = weight[rows].sum(1, keepdims=True) + weight[0] * self.network.shape.bos
         wanted = own[rows] + sums
@@ -251,5 +251,5 @@ def _whole(places: np.ndarray, unit: float) -> np.ndarray:
     """Places in units of a ramp: whole numbers."""
     scaled = places * unit
     if (scaled != np.round(scaled)).any() or np.abs(scaled).max() >= 2.0**52:
-        raise Disagreement("a border is no multiple of the width of a ramp")
+        raise Disagreement("a border is not a multiple of the width of a ramp")
     return np.asarray(scaled.astype(np.int64))

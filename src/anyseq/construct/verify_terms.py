@@ -17,11 +17,11 @@ _MARGIN = 1 + 1e-9  # float64 against float64, by different formulas
 
 
 class Disagreement(Exception):
-    """What was found is not what is claimed."""
+    """What was found differs from what is claimed."""
 
 
 class Skipped(Exception):
-    """Something could not be looked at; the text says why."""
+    """Something could not be checked; the text says why."""
 
 
 def terms_hold(
@@ -33,7 +33,7 @@ def terms_hold(
     only the network says: "rounding" of one entry, and for cells "ramps" and "repeats", the
     measures of the exceptional sets, "alike", the share of tokens that get the value of others, and
     "reach", the largest |T|; or the "interpolation" of an adaptive grid, or "kernel" and "ridges"
-    of one wide layer, where values and constants were looked at with it; or the "blending" of a
+    of one wide layer, where values and constants were checked with it; or the "blending" of a
     memory, or what the "cells" of several grids cost.
     """
     _check_numbers(claim)
@@ -63,7 +63,7 @@ def terms_hold(
         }
     else:
         if claim.norm == "sup":
-            raise Disagreement("on ramps nothing is promised in sup norm")
+            raise Disagreement("on ramps nothing is proved in sup norm")
         reach = max(measured["reach"], claim.bound) + claim.bound
         derived = {
             ("cells", "cells"): _off_centre(claim) * factor,
@@ -88,10 +88,10 @@ def terms_hold(
 
 
 def exceptions_hold(claim: Claim, measured: Mapping[str, float]) -> str:
-    """The measure of the inputs where nothing is promised pointwise is the one derived again.
+    """The measure of the inputs without a pointwise bound is the one derived again.
 
     measured: "ramps", "repeats" and "lost", the measures of inputs on ramps, with repeated cells,
-    and in cells that some token takes for others; networks without such have none.
+    and in cells that some token confuses with others; networks without such have none.
     """
     derived = min(1.0, sum(measured.get(name, 0.0) for name in ("ramps", "repeats", "lost")))
     if not abs(claim.exceptional - derived) <= 1e-9 * derived:
@@ -100,7 +100,7 @@ def exceptions_hold(claim: Claim, measured: Mapping[str, float]) -> str:
 
 
 def by_multisets(claim: Claim) -> bool:
-    """Whether a table has one row for all orders of some cells: it speaks of equivariant f alone.
+    """Whether a table has one row for all orders of some cells: it holds for equivariant f only.
 
     (Dense attention is all that "boltzmann" needs for that, "yun" has no positions, "sum" no use
     for any.)"""
@@ -127,12 +127,12 @@ def _check_numbers(claim: Claim) -> None:
     if any(after * _MARGIN < before for before, after in pairwise(rises)):
         raise Disagreement("the modulus falls")
     if by_multisets(claim) and claim.kind != "equivariant" and claim.tokens > 1:
-        raise Disagreement("values for one order of the tokens say nothing of the others")
+        raise Disagreement("values for one order of the tokens say nothing about the others")
     exponent = 1 <= claim.p < math.inf and (claim.norm != "mean" or claim.p == 1)
     if claim.norm not in ("sup", "lp", "mean") or not exponent:
         raise Disagreement(f"norm {claim.norm!r} with p = {claim.p:g}")
     if claim.modulus is not None and claim.lipschitz is not None:
-        raise Disagreement("a modulus beside a Lipschitz constant: it is not said which one holds")
+        raise Disagreement("a modulus beside a Lipschitz constant: it is unclear which one holds")
 
 
 def _check_sum(claim: Claim) -> None:

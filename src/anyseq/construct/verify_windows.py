@@ -111,7 +111,7 @@ class FeedForwardReader:
         slopes, order = {part.slope for part in parts}, np.argsort(low, kind="stable")
         slope = slopes.pop()
         if slopes or not 0 < slope < np.inf or np.log2(slope) % 1 or (low > high).any():
-            raise Disagreement(f"{what}: no windows with ramps of one width, a power of two")
+            raise Disagreement(f"{what}: no windows with ramps of one width that is a power of two")
         if not all(np.isfinite(part).all() for part in (low, high, values)):
             raise Disagreement(f"{what}: windows that are not finite")
         return Windows(low[order], high[order], slope, values[order])

@@ -1,4 +1,4 @@
-"""Design: the facts that decide what an attention design can express."""
+"""Design: a description of everything about attention that decides what it can express."""
 
 from anyseq.design.design import BLOCK_NORMS, USUAL_TOKENS, Design, shortest_cycle
 from anyseq.design.layer import Layer

@@ -1,4 +1,4 @@
-"""One frozen object for everything that decides expressivity, and nothing else."""
+"""One frozen object with everything that decides expressivity, and nothing else."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BLOCK_NORMS = ("pre", "post", "sandwich")
 DOMAINS = ("cube", "ids")
 
 USUAL_TOKENS = 16
-"""The length for which models are looked at, unless one is given."""
+"""The length at which models are read, unless one is given."""
 
 T = TypeVar("T")
 
@@ -104,12 +104,12 @@ class Design:
         }
 
     def _long(self) -> dict[str, Any]:
-        """The fields of a design that is given layer by layer, in the short form if that can say
+        """The fields of a design given layer by layer, in the short form if that can express
         it."""
         for name in ("patterns", "prob_map", "feedforward", "sinks"):
             if getattr(self, name) is not None:
                 raise InvalidArgument(
-                    f"{name}: given beside layers; each Layer says it for itself, so give it there"
+                    f"{name}: given beside layers, but each Layer has its own; give it there"
                 )
         layers = tuple(self.layers) if isinstance(self.layers, Sequence) else ()
         if not layers or not all(isinstance(layer, Layer) for layer in layers):
@@ -118,8 +118,8 @@ class Design:
             )
         if not self.position.acts_in <= {Place.INPUT}:
             raise InvalidArgument(
-                f"position={self.position!r}: acts inside attention; beside layers `position` is "
-                "that of the input, so give this one to the layers"
+                f"position={self.position!r}: acts inside attention, but beside layers `position` "
+                "is that of the input; give this one to the layers"
             )
         first = layers[0]
         alike = all(layer.attends and replace(layer, pattern=first.pattern) == first
@@ -140,8 +140,8 @@ class Design:
         length = position.natural_length
         if length is not None and self.bos:
             raise InvalidArgument(
-                f"bos=True with position={position!r}: each of its {length} places is a token's, "
-                "and there is none for BOS; expected bos=False"
+                f"bos=True with position={position!r}: all its {length} places belong to "
+                "tokens, and none is left for BOS; expected bos=False"
             )
         if length not in (None, self.tokens):
             raise InvalidArgument(
@@ -179,7 +179,7 @@ class Design:
 
     @property
     def cycle(self) -> tuple[Pattern, ...]:
-        """Who gets content from whom, in each layer of the cycle."""
+        """Which tokens each token gets content from, in each layer of the cycle."""
         if self.layers is not None:
             return tuple(layer.sees for layer in self.layers)
         assert isinstance(self.patterns, tuple)
@@ -211,8 +211,8 @@ class Design:
         return Design(self.tokens, layers=layers, position=chosen, **others)
 
     def to_dict(self) -> dict[str, Any]:
-        """A JSON-ready description; `Design.from_dict` reads it back. Of what came later than the
-        first version of it, what is as usual is left out."""
+        """A JSON-ready description; `Design.from_dict` reads it back. Newer fields are left
+        out where they have their defaults."""
         plain = {item.name: getattr(self, item.name) for item in fields(self)}
         plain["position"] = self.position.to_dict()
         if self.layers is None:

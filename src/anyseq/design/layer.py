@@ -1,4 +1,4 @@
-"""One layer of a design: who mixes with whom, and how."""
+"""One layer of a design: which tokens are mixed, and how."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class Layer:
 
     pattern: which tokens a token attends to: a Pattern or its text; a mask_mod, a bool tensor or a
         BlockMask is taken as FromMask.
-    position: where a token is, as attention sees it. Positions at the input are the design's.
+    position: how attention encodes where a token is. Positions at the input are the design's.
     prob_map: scores to weights; a name or an object.
     sinks: a learned score that takes weight and gives no value.
-    mixer: "attention", or what is in its place: Convolution(width), Recurrence(),
+    mixer: "attention", or what replaces it: Convolution(width), Recurrence(),
         LinearAttention(), Average(), Bilinear(). These have no position, map or sinks.
     feedforward: whether the block has a feed-forward half.
     """
@@ -90,8 +90,8 @@ class Layer:
         return replace(self, mixer=mixer, pattern=pattern)
 
     def to_dict(self) -> dict[str, Any]:
-        """A JSON-ready description; `Layer.from_dict` reads it back. What is as usual is left
-        out."""
+        """A JSON-ready description; `Layer.from_dict` reads it back. Fields with their defaults are
+        left out."""
         usual, mixer = _USUAL, self.mixer
         assert isinstance(self.pattern, Pattern)
         plain = {

@@ -25,15 +25,15 @@ class Mixer(ABC):
 
     @property
     def takes_pattern(self) -> bool:
-        """Whether the layer's pattern says who is mixed; the others say it themselves."""
+        """Whether the layer's pattern says which tokens are mixed; otherwise the mixer does."""
         return True
 
     @abstractmethod
     def sees(self, pattern: Pattern) -> Pattern:
-        """Who gets content from whom, in a layer with that pattern."""
+        """Which tokens each token gets content from, in a layer with this pattern."""
 
     def of_the_past(self) -> Mixer:
-        """How a causal model mixes, if the pattern alone does not say it."""
+        """The mixer of a causal model, if the pattern alone does not make it causal."""
         return self
 
     def to_dict(self) -> dict[str, Any]:
@@ -140,7 +140,7 @@ _NAMES: dict[str, type[Mixer]] = {
 
 
 def resolve_mixer(mixer: object) -> str | Mixer:
-    """ "attention", or a description; those that need no number also by name."""
+    """ "attention", or a description; a mixer without parameters may also be given by name."""
     if isinstance(mixer, Mixer) or mixer == ATTENTION:
         return mixer
     if isinstance(mixer, str) and mixer in _NAMES:

@@ -21,11 +21,11 @@ _MOST_LAYERS = 1024
 def parse_design(text: str, tokens: int) -> Design:
     """The design, for so many tokens, behind such words, with commas between them.
 
-    First the layers, which are taken in turn: one, or several with "then" between them, each the
-    number of times before an "x", if any, such as "3 x causal & window(64) then causal". A layer is
-    a pattern or a mixer; or all that `parse_layer` reads, in brackets: "(causal, rope, sinks) then
-    (recurrence)". Then, in any order: "bos", "depth 12", and what holds for every layer that is
-    not in brackets: a position, a probability map, "sinks", "no feed-forward".
+    First the layers, which repeat to alternate: one, or several with "then" between them, each
+    preceded by its number and "x" if it repeats, such as "3 x causal & window(64) then causal". A
+    layer is a pattern, a mixer, or in brackets anything that `parse_layer` reads: "(causal, rope,
+    sinks) then (recurrence)". Then, in any order: "bos", "depth 12", and what holds for every layer
+    that is not in brackets: a position, a probability map, "sinks", "no feed-forward".
 
     Positions are absolute, at the input, unless another is named or a layer is in brackets.
     """
@@ -50,7 +50,7 @@ def parse_design(text: str, tokens: int) -> Design:
 
 
 def _counted(stage: str) -> tuple[int, str]:
-    """How often, and what."""
+    """How many times, and which layer."""
     found = re.fullmatch(r"([0-9]{1,18})\s*x\s+(.*)", stage, flags=re.DOTALL)
     if found is None:
         return 1, stage
@@ -61,7 +61,7 @@ def _counted(stage: str) -> tuple[int, str]:
 
 
 def _inside(stage: str) -> str | None:
-    """What stands in the brackets around all of it, if they are there."""
+    """What stands inside the outermost brackets, if there are any."""
     if not (stage.startswith("(") and stage.endswith(")")):
         return None
     inner = stage[1:-1]

@@ -14,8 +14,8 @@ from anyseq.probability import Softmax, names_prob_map, prob_map_text, resolve_p
 
 
 def layer_text(layer: Layer) -> str:
-    """One layer: its mixer or pattern, position, and whatever is not as usual; `parse_layer` reads
-    it, if patterns and positions have names."""
+    """One layer: its mixer or pattern, position, and whatever is not the default; `parse_layer`
+    reads it, if patterns and positions have names."""
     if isinstance(layer.mixer, Mixer):
         parts = [str(layer.mixer)] + [pattern_text(layer.sees)] * (layer.pattern != Full())
     else:
@@ -30,7 +30,7 @@ def positions_text(position: Position) -> str:
 
 
 def unusual_text(layer: Layer) -> list[str]:
-    """What is not as in most layers, beside pattern, mixer and position."""
+    """What is not the default, beside pattern, mixer and position."""
     parts = []
     if layer.probability != Softmax():
         parts.append(prob_map_text(layer.probability))
@@ -41,8 +41,8 @@ def unusual_text(layer: Layer) -> list[str]:
 def parse_layer(text: str) -> Layer:
     """The layer behind such words, with commas between them.
 
-    First a pattern, as `parse_pattern` reads it, or a mixer, as `parse_mixer` does, which may have
-    its pattern next. Then, in any order: a position ("rope", "none"), a probability map
+    First a pattern, as `parse_pattern` reads it, or a mixer, as `parse_mixer` does, optionally
+    followed by its pattern. Then, in any order: a position ("rope", "none"), a probability map
     ("topk(8)"), "sinks", "no feed-forward".
     """
     first, *others = outside_brackets(text, ",")
@@ -69,7 +69,7 @@ def _pattern(first: str) -> Pattern:
 
 
 def named(item: str, *, pattern: bool) -> tuple[str, Any]:
-    """What an item is of a layer, and its value. pattern: whether it may be the pattern."""
+    """Which field of a layer an item is, and its value. pattern: whether it may be the pattern."""
     word = item.partition("(")[0].strip().lower()
     match word.split():
         case ["sinks"]:

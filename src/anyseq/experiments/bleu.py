@@ -16,9 +16,9 @@ _NOTHING = 1e-9  # in place of a count of 0 below a line: 0/0 is 0, and any coun
 
 
 def bleu_counts(found: Sequence[str], wanted: Sequence[str]) -> dict[str, Ratio]:
-    """The parts of BLEU of translations, each with one reference: for n = 1, ..., 4 how many of the
-    n-grams found are wanted (each at most as often as it is there), and the words wanted for each
-    that was found."""
+    """The parts of BLEU of translations, each with one reference: for n = 1, ..., 4 how many of its
+    n-grams are in the reference (each counted at most as often as there), and the numbers of
+    words in both."""
     pairs = [(_words(one), _words(other)) for one, other in zip(found, wanted, strict=True)]
     counts = {}
     for n in _ORDERS:
@@ -30,8 +30,8 @@ def bleu_counts(found: Sequence[str], wanted: Sequence[str]) -> dict[str, Ratio]
 
 
 def bleu(means: Mapping[str, float]) -> float:
-    """From 0 to 1: the geometric mean of the precisions, and a penalty for saying less than is
-    wanted, exp(1 - wanted / found)."""
+    """From 0 to 1: the geometric mean of the precisions, and a penalty for output shorter than the
+    reference, exp(1 - wanted / found)."""
     precisions = [means[f"precision_{n}"] for n in _ORDERS]
     if min(precisions) == 0.0:
         return 0.0
@@ -40,7 +40,7 @@ def bleu(means: Mapping[str, float]) -> float:
 
 
 def _words(text: str) -> list[str]:
-    """Words, and every mark by itself."""
+    """Words, and every punctuation mark by itself."""
     return re.findall(r"\w+|[^\w\s]", text)
 
 

@@ -16,8 +16,8 @@ _LEVEL = 0.05
 
 
 class Claim(NamedTuple):
-    """gap: how much better the claim's favourite is; p: how likely a gap of that size is by chance,
-    None if the runs cannot tell; by_default: whether it holds as long as nothing speaks against
+    """gap: how much better the claim's favourite is; p: how likely a gap of that size is by
+    chance, None if the runs cannot decide; by_default: whether it holds unless the runs contradict
     it."""
 
     text: str
@@ -27,12 +27,12 @@ class Claim(NamedTuple):
 
 
 def beats(table: Table, metric: Metric, better: str, worse: str) -> Claim:
-    """That `better` is."""
+    """The claim that `better` is better than the other."""
     return _claim(table, metric, better, "over", worse)
 
 
 def is_no_worse(table: Table, metric: Metric, setting: str, than: str) -> Claim:
-    """That `setting` matches the other, or is better: whatever is not clearly worse does."""
+    """The claim that `setting` is no worse than the other: it holds unless clearly worse."""
     return _claim(table, metric, setting, "no worse than", than)._replace(by_default=True)
 
 
@@ -58,10 +58,10 @@ def _by_chance(first: Summary, second: Summary) -> float | None:
 
 
 def decided(claims: Sequence[Claim]) -> list[bool | None]:
-    """Whether each claim holds; None if the runs cannot tell.
+    """Whether each claim holds; None if the runs cannot decide.
 
     Holm: in the order of p, the k-th of m (from 0) counts if p ≤ 5 % / (m - k) and all before it
-    did. A claim without p is among the m, so that a run that is missing makes no other claim
+    did. A claim without p is among the m, so a missing run makes no other claim
     easier.
     """
     order = sorted(range(len(claims)), key=lambda place: _p(claims[place]))
@@ -89,7 +89,7 @@ def judged(table: Table, claims: Sequence[Claim]) -> Judgement:
         return TINY
     if {row["seed"] for row in table.rows} == {0}:
         return Judgement("not comparable", "a single seed shows no spread")
-    names = {False: "the other way round", None: "cannot be told", True: "as claimed"}
+    names = {False: "the other way round", None: "undecided", True: "as claimed"}
     found = decided(claims)
     parts = {
         holds: [claim.text for claim, one in zip(claims, found, strict=True) if one is holds]
@@ -106,8 +106,8 @@ def judged(table: Table, claims: Sequence[Claim]) -> Judgement:
 
 
 def about_real_data(table: Table, found: Judgement) -> Judgement:
-    """The judgement, if every run has the metric real_data = 1: what stands in for the data shows
-    that everything works, and no more."""
+    """The judgement, if every run has the metric real_data = 1: the substitute for the data
+    only shows that everything works."""
     runs = {(row["setting"], row["seed"]) for row in table.rows}
     real = {
         (row["setting"], row["seed"])

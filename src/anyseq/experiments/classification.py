@@ -47,7 +47,7 @@ _ALL = ("tiny", "paper")  # the scales with every combination
 
 
 class _Padded(TokenTask):
-    """Tokens do not see padding."""
+    """Tokens do not attend to padding."""
 
     def logits(self, model: nn.Module, batch: Batch) -> torch.Tensor:
         said: torch.Tensor = model(batch["input"], key_mask=batch["input"] != PAD)
@@ -56,7 +56,7 @@ class _Padded(TokenTask):
 
 @dataclass(frozen=True)
 class FillInSentences(_Padded):
-    """Name the tokens that are hidden."""
+    """Predict the hidden tokens."""
 
     train: Sentences
     test: Sentences
@@ -78,7 +78,7 @@ class FillInSentences(_Padded):
 
 @dataclass(frozen=True)
 class Classify(_Padded):
-    """Name the class of each sentence: "target" is (rows, 1)."""
+    """Predict the class of each sentence: "target" is (rows, 1)."""
 
     train: Sentences
     test: Sentences

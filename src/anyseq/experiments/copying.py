@@ -44,7 +44,7 @@ _SIZES = {
 
 
 def _as_strided(cell: CopyCell) -> Random:
-    """As many connections as STRIDED has, drawn once; a token always sees itself."""
+    """As many connections as STRIDED has, drawn once; every token attends to itself."""
     edges = Strided(cell.period).edges(cell.tokens).shape[1]
     return Random(round(edges / cell.tokens) - 1, seed=0)
 
@@ -128,6 +128,8 @@ class Copying(Experiment[CopyCell]):
         wanted = {f"{name}-{half}" for name in ("strided", "fixed") for half in _HALVES}
         if "random" in solved:
             drawn = _as_strided(_SIZES[table.scale]).count / _SIZES[table.scale].tokens
-            text += f"; at this scale RANDOM sees {drawn:.0%} of all tokens, in the paper 18 %"
+            text += (
+                f"; at this scale RANDOM attends to {drawn:.0%} of all tokens, in the paper 18 %"
+            )
         same = solved == wanted
         return Judgement("same" if same else "different", f"with four layers: {text}")

@@ -1,4 +1,4 @@
-"""Where an experiment's data comes from: files of the user's, checked, or what every machine has.
+"""The data of an experiment: the user's files, checked, or what every machine has.
 
 Without a path a text experiment reads the source text of Python's standard library, so that it
 runs on a fresh machine. Nothing is downloaded.
@@ -27,7 +27,7 @@ class Data:
     """A folder (or none) with the files of an experiment.
 
     Files are known by the SHA-256 of their content, after decompression for .gz: a truncated or
-    edited file is an error, and no silent other experiment.
+    edited file is an error, and never silently another experiment.
     """
 
     folder: Path | None = None
@@ -62,13 +62,13 @@ class Data:
 
 
 def check_count(what: str, found: int, expected: int) -> None:
-    """So many lines, molecules, sentences, or the reader has misread the file."""
+    """So many lines, molecules, sentences, otherwise the file was misread."""
     if found != expected:
         raise FileProblem(f"--data: {found:,} {what}, expected {expected:,}")
 
 
 def sha256_of(*parts: str | bytes) -> str:
-    """Of data that is in no file of the user's."""
+    """The hash of data that is not in a user's file."""
     found = hashlib.sha256()
     for part in parts:
         found.update(part.encode() if isinstance(part, str) else part)

@@ -24,7 +24,7 @@ MIXERS: Mapping[str, str | Mixer] = {
     "sepconv": Convolution(7),
     "average": Average(),
 }
-"""Paper A's names, and ours."""
+"""Paper A's names, and anyseq's."""
 
 # BERT's
 _CHOSEN, _HIDDEN, _RANDOM = 0.15, 0.8, 0.1
@@ -69,7 +69,7 @@ def encoder(cell: EncoderCell, classes: int | None = None) -> nn.Module:
 
 
 def torch_encoder(cell: EncoderCell, classes: int | None = None) -> nn.Module | None:
-    """The same of torch's own parts, if it is all attention."""
+    """The same model from torch's own parts, if all layers are attention."""
     return TorchPeer(**_shape(cell), classes=classes) if cell.mixer == "attention" else None
 
 
@@ -85,7 +85,7 @@ def _shape(cell: EncoderCell) -> dict[str, Any]:
 
 
 def _layers(cell: EncoderCell) -> list[Layer]:
-    """Layer i has pattern i of the cell's cycle, if it is attention."""
+    """Layer i has pattern i of the cell's cycle if it is attention."""
     cycle = patterns(cell.pattern, cell.tokens, cell.sparsity)
     return [
         Layer(cycle[i % len(cycle)]) if name == "attention" else Layer(mixer=MIXERS[name])
@@ -94,8 +94,8 @@ def _layers(cell: EncoderCell) -> list[Layer]:
 
 
 def masked(ids: torch.Tensor, vocab: int, rng: torch.Generator) -> Batch:
-    """Of 15 % of the tokens, which are the targets, 80 % are hidden, 10 % replaced by any, and
-    10 % left as they are. Padding is not chosen."""
+    """Of 15 % of the tokens, which are the targets, 80 % are hidden, 10 % replaced by random ones,
+    and 10 % left as they are. Padding is not chosen."""
     chosen = (torch.rand(ids.shape, generator=rng) < _CHOSEN) & (ids != PAD)
     fate = torch.rand(ids.shape, generator=rng)
     anything = torch.randint(OWN, vocab, ids.shape, generator=rng)

@@ -1,10 +1,10 @@
 """One model in training, on however many processes.
 
 The engine is Hugging Face accelerate: the same script runs alone, under `torchrun` and under
-`accelerate launch`, with DDP or FSDP and in mixed precision as its own configuration says, and
+`accelerate launch`, with DDP or FSDP and in mixed precision according to its own configuration, and
 the loop stays an ordinary loop (Lightning Fabric would do as well; accelerate is already there
-wherever transformers is). What accelerate does not settle is settled here: a global batch that
-does not depend on the number of processes, and full checkpoints whoever holds which shard.
+wherever transformers is). This module adds what accelerate does not settle: a global batch that
+does not depend on the number of processes, and full checkpoints however the shards are distributed.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def own_random_state(*names: int | str) -> Iterator[None]:
 
 
 def is_main_process() -> bool:
-    """Whether this process, of all that run together, writes files and reports."""
+    """Whether this one of the processes writes files and reports."""
     return bool(accelerator().is_main_process)
 
 
@@ -79,7 +79,7 @@ class Engine:
     def step(self, step: int, batch: Batch, votes: Sequence[bool]) -> tuple[float, list[bool]]:
         """Train on the global batch: the loss, and which votes some process has cast.
 
-        NaN: the loss, its gradient or the weights are no numbers, and nothing was changed.
+        NaN: the loss, its gradient or the weights are not numbers, and nothing was changed.
 
         Every process has the whole batch and takes its rows. DDP averages gradients over the
         processes, so each divides by the count of all of them and multiplies by their number.
@@ -122,7 +122,7 @@ class Engine:
 
     def state(self) -> Groups:
         """All weights, the optimiser's state, and the scale of mixed precision if there is one,
-        gathered; every process must ask."""
+        gathered; every process must call this."""
         found = full_state(self.model, self.optimiser.optimizer)
         if self.accelerator.scaler is not None:
             found["scaler"] = {
@@ -132,7 +132,7 @@ class Engine:
         return found
 
     def restore(self, groups: Groups) -> None:
-        """Go on from a state that `state` gave."""
+        """Resume from a state that `state` gave."""
         restore(self.model, self.optimiser.optimizer, groups)
         if self.accelerator.scaler is not None:
             self.accelerator.scaler.load_state_dict(

@@ -45,7 +45,7 @@ Batch = dict[str, torch.Tensor]
 
 
 class Ratio(NamedTuple):
-    """A mean that is not divided yet: `total` over so many `items`, tensors without dimensions.
+    """A mean before its division: `total` over so many `items`, tensors without dimensions.
 
     Processes add the two up before they divide, so a mean over tokens is the same however many
     processes share a batch, and however unevenly.
@@ -61,7 +61,7 @@ class Ratio(NamedTuple):
 
 
 class Task(ABC):
-    """Batches, all from tensors in memory, and what is measured on them."""
+    """Batches, all from tensors in memory, and the metrics measured on them."""
 
     @abstractmethod
     def batch(self, size: int, rng: torch.Generator) -> Batch:
@@ -69,11 +69,11 @@ class Task(ABC):
 
     @abstractmethod
     def held_out(self) -> Sequence[Batch]:
-        """What the trained model is measured on; the same whenever it is asked for."""
+        """The batches that the trained model is measured on; the same at every call."""
 
     @abstractmethod
     def loss(self, model: nn.Module, batch: Batch) -> Ratio:
-        """What training makes small."""
+        """The loss that training minimises."""
 
     def scores(self, model: nn.Module, batch: Batch) -> Mapping[str, Ratio]:
         """What is measured on held-out batches."""
@@ -89,7 +89,7 @@ class Cell:
     """One cell of a grid: all that a run depends on, besides its seed and the data.
 
     Fields are numbers, strings, or tuples of those: they are written to config.json, and a run
-    goes on only with equal ones.
+    resumes only with equal ones.
 
     setting: the name of the row in the table.
     steps, batch: how many, and how many examples in each, over all processes.
@@ -117,14 +117,14 @@ class Metric(NamedTuple):
 
 
 class Judgement(NamedTuple):
-    """Whether what was measured says the same as the paper, and why."""
+    """Whether the measurements agree with the paper, and why."""
 
     word: Literal["same", "different", "not comparable"]
     reason: str
 
 
-TINY = Judgement("not comparable", "tiny only shows that everything runs")
-"""What a table of that scale says, unless the claim is about every size."""
+TINY = Judgement("not comparable", "scale tiny only shows that everything runs")
+"""The judgement of a table at that scale, unless the claim is about every size."""
 
 C = TypeVar("C", bound=Cell)
 
@@ -145,27 +145,28 @@ class Experiment(ABC, Generic[C]):
 
     @abstractmethod
     def task(self, cell: C, data: Data) -> Task:
-        """What a cell is trained on."""
+        """The task that a cell is trained on."""
 
     @abstractmethod
     def model(self, cell: C) -> nn.Module:
-        """What is trained, on the CPU. torch's random state is the seed's while this runs."""
+        """The model to train, on the CPU. While this runs, torch's random state is that of the
+        seed."""
 
     @abstractmethod
     def judge(self, table: Table) -> Judgement:
-        """What the table says about the claim. A claim that does not hold is "different"."""
+        """The judgement of the claim by the table. A claim that does not hold is "different"."""
 
     def sources(self, cell: C, data: Data) -> Sources:
-        """Which data the task of a cell reads; {}: none, whatever there is."""
+        """Which data the task of a cell reads; {}: none."""
         return {}
 
     def peer(self, cell: C) -> nn.Module | None:
-        """The same model of torch's own parts, to compare the speed with; None: there is none."""
+        """The same model from torch's own parts, for comparing speed; None: there is none."""
         return None
 
     def measure(self, cell: C, seed: int) -> Mapping[str, float] | None:
-        """For an experiment that trains nothing: its metrics, of which the main process's count.
-        None: train, and ask the task."""
+        """For an experiment that trains nothing: its metrics; those of the main process count.
+        None: train, and measure by the task."""
         return None
 
 

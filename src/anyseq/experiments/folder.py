@@ -3,12 +3,12 @@
     folder/
         config.json            the cell, the seed, which data, the precision
         step-00000200/         the last checkpoint: model, optimiser (safetensors), state (JSON)
-        metrics.jsonl          a line for each look at the loss
+        metrics.jsonl          a line for each report of the loss
         result.json            the metrics, once the run is over
         .lock                  held while a process works here
 
-Everything but metrics.jsonl is written whole or not at all, and metrics.jsonl is cut back to the
-checkpoint before a run goes on: there is no moment at which a kill does harm.
+Everything but metrics.jsonl is written whole or not at all, and metrics.jsonl is cut back to
+the checkpoint before a run resumes: being killed does no harm at any moment.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class RunFolder:
 
     @contextmanager
     def opened(self, config: Mapping[str, Any]) -> Iterator[None]:
-        """Make the folder, or see that it belongs to the same configuration; nobody else has it
-        meanwhile."""
+        """Make the folder, or check that it belongs to the same configuration; it is locked for
+        this process."""
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as problem:
@@ -51,7 +51,7 @@ class RunFolder:
             yield
 
     def _clean(self) -> None:
-        """Away with what writes left that were killed."""
+        """Remove what killed writes left."""
         for draft in self.folder.glob(".anyseq-*"):
             shutil.rmtree(draft, ignore_errors=True)
         for draft in self.folder.glob(".*.draft"):
@@ -81,7 +81,7 @@ class RunFolder:
         )
 
     def write_checkpoint(self, step: int, state: Mapping[str, Any], groups: Groups) -> None:
-        """Keep this, then forget what was kept before."""
+        """Keep this checkpoint, then delete the previous one."""
         before = self._checkpoints()
         target = self.folder / f"step-{step:08d}"
         if target in before:
@@ -90,7 +90,7 @@ class RunFolder:
         self._forget(before)
 
     def read_checkpoint(self) -> tuple[dict[str, Any], Groups] | None:
-        """What was kept last, or None."""
+        """The last checkpoint, or None."""
         kept = self._checkpoints()
         return read_folder(kept[-1], format=_FORMAT, version=_VERSION) if kept else None
 
@@ -131,17 +131,17 @@ class RunFolder:
         return found
 
     def cut_metrics(self, step: int) -> None:
-        """Forget what came after a step: it will be computed again."""
+        """Delete what came after a step: it will be computed again."""
         kept = [json.dumps(line) + "\n" for line in self.metrics() if line["step"] <= step]
         write_text(self._metrics, "".join(kept))
 
     def write_result(self, metrics: Mapping[str, float]) -> None:
-        """The run is over."""
+        """Write the metrics of the finished run."""
         self._forget(self._checkpoints()[:-1])  # of a run that was killed before it had done so
         write_text(self.folder / "result.json", json.dumps(metrics, indent=2, allow_nan=False))
 
     def result(self) -> dict[str, float] | None:
-        """The metrics of a run that is over."""
+        """The metrics of a finished run."""
         return self._read_json(self.folder / "result.json")
 
     @property
@@ -159,6 +159,6 @@ class RunFolder:
 
 
 def _plain(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Through JSON, which is how they come back."""
+    """Converted through JSON, as they are read back."""
     found: dict[str, Any] = json.loads(json.dumps(facts))
     return found

@@ -1,4 +1,5 @@
-"""A number for each graph: the Graphormer-style model, its peer of torch's own parts, the task."""
+"""A number for each graph: the Graphormer-style model, its peer from torch's own parts, the
+task."""
 
 from __future__ import annotations
 
@@ -113,7 +114,7 @@ class GraphRegressor(nn.Module):
 
 
 class _TorchBlock(TorchLayer):
-    """torch's layer in the place of a Block."""
+    """torch's layer in place of a Block."""
 
     def forward(  # type: ignore[override]
         self, x: torch.Tensor, *, bias: torch.Tensor, gain: torch.Tensor | None

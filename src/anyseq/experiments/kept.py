@@ -1,4 +1,4 @@
-"""Results that were kept without the runs: a results.json alone."""
+"""Results kept without their runs: only a results.json."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Papers B and C, language models: sparse patterns, and relative positions with and without URPE.
 
-Every sequence is read by itself: there is no memory of the text before it, as Transformer-XL has.
+Every sequence is read by itself: there is no memory of earlier text, unlike in Transformer-XL.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def _setting(pattern: str, level: float) -> str:
 
 @dataclass(frozen=True)
 class NextToken(TokenTask):
-    """Name the token that follows, at every token."""
+    """Predict the next token, at every token."""
 
     text: Reading
     tokens: int

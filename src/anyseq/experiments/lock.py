@@ -1,4 +1,4 @@
-"""Of several processes on one machine, one at a time."""
+"""Let one process at a time work in a folder."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ except ImportError as problem:
 
 @contextmanager
 def locked(folder: Path, *, wait: bool) -> Iterator[None]:
-    """Nobody else is inside with the same folder; whoever comes later waits or is turned away.
+    """No other process is inside with the same folder; later ones wait or get an error.
 
     The lock is the kernel's, on an empty file: it ends with its process, however that ends.
     """

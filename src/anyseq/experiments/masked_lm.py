@@ -1,4 +1,4 @@
-"""Paper A, masked language models: what may take the place of attention."""
+"""Paper A, masked language models: what can replace attention."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _SIZES = {
 
 @dataclass(frozen=True)
 class FillIn(TokenTask):
-    """Name the tokens that are hidden."""
+    """Predict the hidden tokens."""
 
     text: Reading
     tokens: int

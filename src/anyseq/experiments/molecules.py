@@ -66,8 +66,9 @@ def _zinc(arrays: np.lib.npyio.NpzFile, part: str) -> Graphs:
 
 
 def _generated(part: str, count: int) -> Graphs:
-    """Random trees with a few more bonds, as molecules are. y is the number of rings, and a number
-    for each bond that depends on its order and its ends: what is near counts, not what is there."""
+    """Random trees with a few more bonds, as molecules are. y is the number of rings plus a number
+    for each bond that depends on its order and its ends: y depends on which atoms are connected,
+    not only on which are present."""
     rng = generator(seed_of("generated graphs", part))
     sizes = torch.randint(_FEWEST, _MOST + 1, (count,), generator=rng)
     real = torch.arange(_MOST) < sizes[:, None]

@@ -1,4 +1,4 @@
-"""The same model of torch's own parts, and how much faster or slower ours trains."""
+"""The same model from torch's own parts, and how much faster or slower anyseq's trains."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class TorchPeer(nn.Module):
 
 
 def seen_by_heads(pattern: Pattern, n: int, heads: int) -> torch.Tensor:
-    """(n, n) bool, or (heads, n, n) if heads differ: who may look at whom."""
+    """(n, n) bool, or (heads, n, n) if heads differ: which tokens each token may attend to."""
     parts = pattern.heads()
     if len(parts) == 1:
         return pattern.mask(n)

@@ -1,4 +1,4 @@
-"""Paper C's synthetic tasks: can a network find out where a token is?"""
+"""Paper C's synthetic tasks: can a network determine the position of a token?"""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def position_model(cell: PositionCell, vocab: int, classes: int | None = None) -
 
 
 def torch_peer(cell: PositionCell, vocab: int, classes: int | None = None) -> nn.Module:
-    """The same of torch's own parts."""
+    """The same model from torch's own parts."""
     return TorchPeer(_design(cell), **_shape(cell), vocab=vocab, classes=classes)
 
 

@@ -1,4 +1,4 @@
-"""What the runs say, beside the papers' numbers, as Markdown."""
+"""The results of the runs beside the papers' numbers, as Markdown."""
 
 from __future__ import annotations
 

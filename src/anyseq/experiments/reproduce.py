@@ -1,4 +1,4 @@
-"""All runs of an experiment, and the rows that they leave.
+"""All runs of an experiment, and the rows of results.
 
     out/results.json                                   all rows, rewritten after each run
     out/<experiment>/<scale>/<setting>/seed-<seed>/    a run
@@ -32,7 +32,7 @@ from anyseq.experiments.train import Run, Sight, Watch
 
 
 def unwatched(sight: Sight) -> None:
-    """Nobody looks."""
+    """No reporting."""
 
 
 def reproduce(
@@ -44,10 +44,11 @@ def reproduce(
     data: Path | None = None,
     watch: Watch = unwatched,
 ) -> Table:
-    """Run every setting of an experiment with seeds 0, ..., seeds - 1; what is done is not redone.
+    """Run every setting of an experiment with seeds 0, ..., seeds - 1; finished runs are not
+    repeated.
 
-    data: a folder with the experiment's files; without it a built-in corpus serves.
-    watch: told about every step.
+    data: a folder with the experiment's files; without it a built-in corpus is used.
+    watch: called at every step.
     """
     experiment = EXPERIMENTS[one_of("NAME", name, EXPERIMENTS)]
     one_of("--scale", scale, SCALES)
@@ -69,14 +70,14 @@ def reproduce(
                     _finish(run, out, watch, stop)
                 processes.wait_for_everyone()
             if stop():
-                raise KeyboardInterrupt(f"stopped after {cell.setting}; the same command goes on")
+                raise KeyboardInterrupt(f"stopped after {cell.setting}; the same command resumes")
     if processes.is_main_process:
         write_results(out)  # the last run's may have been killed while it was writing this
     return next(table for table in tables(out) if (table.experiment, table.scale) == (name, scale))
 
 
 def _finish(run: Run, out: Path, watch: Watch, stop: Callable[[], bool]) -> None:
-    """Measure or train, and keep what was found."""
+    """Measure or train, and keep the result."""
     found = run.experiment.measure(run.cell, run.seed)
     if found is None:
         found = run.train(watch, stop)
@@ -92,8 +93,8 @@ def _keep(folder: RunFolder, found: Mapping[str, float], out: Path) -> None:
 
 
 def tables(out: Path) -> list[Table]:
-    """What the finished runs under a folder say, an experiment and scale at a time; runs with
-    another configuration than today's are only named."""
+    """The results of the finished runs under a folder, one experiment and scale at a time; runs
+    with another configuration than today's are only named."""
     found = []
     for experiment, scale, runs in _grids(out):
         rows = [row for run in runs if run.is_todays for row in run.rows]
@@ -151,7 +152,7 @@ def _folder(out: Path, experiment: AnyExperiment, scale: str, setting: str, seed
 
 @contextmanager
 def _interruptible() -> Iterator[Callable[[], bool]]:
-    """Ctrl-C, or SIGTERM, asks to stop after the step; a second Ctrl-C stops at once."""
+    """Ctrl-C, or SIGTERM, stops after the current step; a second Ctrl-C stops at once."""
     asked: list[int] = []
 
     def ask(number: int, frame: FrameType | None) -> Any:

@@ -1,5 +1,5 @@
 """Sentences and their translations: Tatoeba's English and German from the user's disk, or
-arithmetic that is to be written the other way round."""
+arithmetic to be rewritten in another order."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ DENSE = "dense"
 UNIONS = ("strided-union", "fixed-union", "star", "random")
 """The patterns by themselves."""
 COMBINED = ("strided-multihead", "strided-sequential", "fixed-multihead", "fixed-sequential")
-"""The parts of a pattern in different heads, or in layers by turns."""
+"""The parts of a pattern in different heads, or in alternate layers."""
 
 _SIZED: Mapping[str, Callable[[int], Strided | Fixed | Star]] = {
     "strided": Strided,
@@ -42,7 +42,8 @@ def patterns(name: str, tokens: int, sparsity: float) -> tuple[Pattern, ...]:
 
 
 def _sized(kind: str, tokens: int, sparsity: float) -> Strided | Fixed | Star:
-    """The nearest from the sparsest on: the larger ℓ is after that, the more a token sees."""
+    """The nearest, starting from the sparsest: beyond that, the larger ℓ is, the more a token
+    attends to."""
     found = _sparsities(kind, tokens)
     sizes = range(found.index(max(found)), len(found))
     return _SIZED[kind](1 + min(sizes, key=lambda size: abs(found[size] - sparsity)))

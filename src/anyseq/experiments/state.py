@@ -1,7 +1,7 @@
-"""The weights of a model and the state of its optimiser, whole, whoever holds which shard.
+"""The weights of a model and the state of its optimiser, whole, however the shards are distributed.
 
 torch's distributed checkpoints know DDP, FSDP and a lone process, and name everything after the
-parameter that it belongs to, so a run may go on with another number of processes.
+parameter that it belongs to, so a run may resume with another number of processes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from anyseq.experiments.folder import Groups
 
 
 def full_state(model: nn.Module, optimiser: torch.optim.Optimizer) -> Groups:
-    """Two groups of tensors, "model" and "optimiser"; all processes must ask, the first gets it.
+    """Two groups of tensors, "model" and "optimiser"; all processes must call this, the first gets
+    the result.
 
     Without the optimiser's numbers, such as the rate, which are the cell's.
     """

@@ -1,5 +1,5 @@
-"""What a training step needs on top of the weights: measured in a process of its own, since memory
-that was freed is not always given back.
+"""The memory of a training step on top of the weights: measured in a process of its own, since
+memory that was freed is not always given back.
 
     python -m anyseq.experiments.step_memory CELL      the cell of an overhead experiment, as JSON
 """
@@ -20,7 +20,7 @@ from anyseq.experiments.position_tasks import PositionCell, Synthetic, position_
 
 
 def step_bytes(cell: PositionCell) -> int | None:
-    """Measured in a new process; None: this machine does not tell."""
+    """Measured in a new process; None if this machine does not report it."""
     command = [sys.executable, "-m", "anyseq.experiments.step_memory", json.dumps(asdict(cell))]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:

@@ -1,4 +1,4 @@
-"""Rows of results, and what they say over seeds."""
+"""Rows of results, and their statistics over seeds."""
 
 from __future__ import annotations
 

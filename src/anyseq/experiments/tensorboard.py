@@ -1,4 +1,4 @@
-"""Losses for TensorBoard, if it is asked for."""
+"""Losses for TensorBoard, if requested."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tasks and models that read tokens and name one of some classes at each of them."""
+"""Tasks and models that read tokens and predict a class at each of them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from anyseq.nn import Transformer
 from anyseq.positions import URPE, Absolute, NoPosition, Position, RelativeBias
 
 IGNORED = -100
-"""A target that counts nowhere."""
+"""A target that is ignored."""
 
 POSITIONS: Mapping[str, Position] = {
     "none": NoPosition(),
@@ -39,7 +39,7 @@ class TokenTask(Task):
     """Batches have "input", ids (rows, tokens), and "target", classes (rows, tokens) or IGNORED."""
 
     def logits(self, model: nn.Module, batch: Batch) -> torch.Tensor:
-        """What the model says, (rows, tokens, classes)."""
+        """The model's logits, (rows, tokens, classes)."""
         said: torch.Tensor = model(batch["input"])
         return said
 
@@ -98,7 +98,7 @@ class TokenModel(nn.Module):
     def forward(self, ids: torch.Tensor, key_mask: torch.Tensor | None = None) -> torch.Tensor:
         """(batch, tokens) -> (batch, tokens, classes).
 
-        key_mask: (batch, tokens) bool, False for padding, which no token sees."""
+        key_mask: (batch, tokens) bool, False for padding, which no token attends to."""
         x = self.norm(self.body(self.embedding(ids), key_mask=key_mask))
         logits: torch.Tensor = (
             linear(x, self.embedding.weight) if self.head is None else self.head(x)

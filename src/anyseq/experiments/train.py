@@ -1,7 +1,7 @@
 """One run: a cell and a seed, from its last checkpoint to its metrics.
 
-What happens at a step follows from the seed, the step and the weights alone, so a run that was
-stopped or killed ends, on one process, with the same bits as one that never was.
+What happens at a step follows from the seed, the step and the weights alone, so on one
+process a run that was stopped or killed resumes bit-identically.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _ROUNDS = 5  # of steps beside the peer
 
 
 class Sight(NamedTuple):
-    """What can be seen of a run while it goes on."""
+    """The callbacks of a run in progress."""
 
     setting: str
     seed: int
@@ -61,7 +61,7 @@ class Run:
     start: RunFolder | None = None
 
     def train(self, watch: Watch, stop: Callable[[], bool]) -> dict[str, float]:
-        """Train to the end and measure. When `stop` says so: keep what there is, and interrupt."""
+        """Train to the end and measure. When `stop` is set: keep a checkpoint, and interrupt."""
         with own_random_state(self.seed, "model"):
             engine = self._engine()
             progress = self._resume(engine)
@@ -76,8 +76,8 @@ class Run:
         }
 
     def speed(self) -> dict[str, float]:
-        """Beside torch's own parts, once for each cell; processes that wait for each other would
-        time that instead."""
+        """Speed beside torch's own parts, once for each cell; only on one process, since waiting
+        for others would be timed too."""
         processes = accelerator()
         if self.seed > 0 or processes.num_processes > 1:
             return {}
@@ -124,7 +124,7 @@ class Run:
             loss, (stopping, keeping) = engine.step(progress.step, batch, (stop(), due))
             if not math.isfinite(loss):
                 raise TrainingDiverged(
-                    f"{self._name}: the loss or its gradient is no number at step "
+                    f"{self._name}: the loss or its gradient is not a number at step "
                     f"{progress.step + 1}; the last checkpoint is kept"
                 )
             progress.step += 1
@@ -141,7 +141,7 @@ class Run:
                 written = time.monotonic()
             if stopping and not over:
                 raise KeyboardInterrupt(
-                    f"stopped at step {progress.step:,} of {self._name}; the same command goes on "
+                    f"stopped at step {progress.step:,} of {self._name}; the same command resumes "
                     "from there"
                 )
 

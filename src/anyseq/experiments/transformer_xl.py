@@ -1,4 +1,4 @@
-"""Transformer-XL's relative attention, made of our layers.
+"""Transformer-XL's relative attention, made of anyseq's layers.
 
 The score of query i and key j <= i is q_i·k_j + u·k_j + (q_i + v)·W_R s_{i-j}, times 1/sqrt(size),
 with u, v and W_R learned and s the sinusoidal vector of the distance. u is the query bias that
@@ -16,8 +16,8 @@ from anyseq.positions import Sinusoidal
 
 
 class DistanceScores(AttentionPosition):
-    """(q_i + v)·W_R s_{i-j}, added to the scores; for causal layers: where j > i it is no number
-    that means anything."""
+    """(q_i + v)·W_R s_{i-j}, added to the scores; for causal layers: where j > i the number
+    is meaningless."""
 
     def __init__(self, dim: int, heads: int) -> None:
         super().__init__()

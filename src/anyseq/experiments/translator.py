@@ -1,4 +1,4 @@
-"""An encoder and a decoder over sparse patterns, of our parts and of torch's own."""
+"""An encoder and a decoder over sparse patterns, from anyseq's parts and from torch's own."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from anyseq.ops import attention
 from anyseq.patterns import Pattern
 
 START, END = MASK, PAD
-"""What a translation follows, and what follows it."""
+"""The ids before and after a translation."""
 
 
 class CrossAttention(nn.Module):
-    """Tokens x look at all tokens of another sequence; the residual is the block's."""
+    """Tokens x attend to all tokens of another sequence; the residual is the block's."""
 
     def __init__(self, dim: int, heads: int) -> None:
         super().__init__()
@@ -57,7 +57,8 @@ class EncoderDecoder(nn.Module):
 
     @abstractmethod
     def decoded(self, x: torch.Tensor, read: torch.Tensor) -> torch.Tensor:
-        """x, read: (batch, tokens, dim) -> (batch, tokens, dim); token i of x sees 0, ..., i."""
+        """x, read: (batch, tokens, dim) -> (batch, tokens, dim); token i of x attends to 0, ...,
+        i."""
 
     def forward(self, source: torch.Tensor, ids: torch.Tensor | None = None) -> torch.Tensor:
         """source, ids: (batch, tokens) -> logits (batch, tokens, vocab) of what follows each of the
@@ -70,8 +71,8 @@ class EncoderDecoder(nn.Module):
         return linear(self.norm(x), self.embedding.weight)
 
     def _greedy(self, read: torch.Tensor) -> torch.Tensor:
-        """At full length in every step: rows of a pattern may depend on the length. Always as many
-        steps: processes that share the weights must not wait for each other."""
+        """At full length in every step: rows of a pattern may depend on the length. Always the same
+        number of steps: processes that share the weights must not wait for each other."""
         ids = torch.full(read.shape[:2], END, device=read.device)
         ids[:, 0] = START
         for place in range(1, ids.shape[1]):
@@ -97,7 +98,7 @@ class _DecoderLayer(nn.Module):
 
 
 class Translator(EncoderDecoder):
-    """A design's patterns in the encoder and in the decoder; what is read is seen densely."""
+    """A design's patterns in the encoder and in the decoder; cross-attention is dense."""
 
     def __init__(
         self, design: Design, dim: int, depth: int, heads: int, *, vocab: int, dropout: float
@@ -120,7 +121,7 @@ class Translator(EncoderDecoder):
 
 
 class TorchTranslator(EncoderDecoder):
-    """The same of torch's own layers; a pattern is a dense mask here, one for each head if they
+    """The same from torch's own layers; a pattern is a dense mask here, one for each head if they
     differ."""
 
     def __init__(

@@ -13,7 +13,7 @@ from anyseq.graph.visible import visible
 def arrivals(design: Design, tokens: Array) -> Array:
     """(design.tokens, len(tokens)) int32 [k, c]: the fewest layers after which token tokens[c]
     reaches token k, counted from the start of the cycle, residual included; -1 if it never does.
-    Tokens are counted without BOS; ways may lead through it."""
+    Tokens are counted without BOS; routes may pass through it."""
     size, cycle = design.size, design.cycle
     known = {one: visible(seen_by_any_head(one), size) for one in dict.fromkeys(cycle)}
     layers = np.full((size, len(tokens)), -1, dtype=np.int32)

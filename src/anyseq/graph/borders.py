@@ -1,4 +1,5 @@
-"""The first and the last key that each vertex sees: enough, mostly, to tell where it is."""
+"""The first and the last key that each vertex attends to: mostly enough to identify its
+position."""
 
 from __future__ import annotations
 
@@ -13,12 +14,12 @@ from anyseq.probability import Softmax
 
 
 def told_by_borders(design: Design) -> bool:
-    """Whether the first layer is sure to tell all tokens apart, as far as a glance shows. (False
+    """Whether a quick test shows that the first layer tells all tokens apart. (False
     says nothing.)
 
     A gain for each offset shows which offsets are visible (equal scores give weight to all; with
     ALiBi only softmax leaves no visible key without weight), the largest and the smallest among
-    them. A bias for each offset shows where BOS is, to a token that sees it and itself. A
+    them. A bias for each offset shows where BOS is, to a token that attends to it and to itself. A
     recurrence counts the tokens.
     """
     size, layer = vertices(design), design.layer_cycle[0]
@@ -40,7 +41,7 @@ def told_by_borders(design: Design) -> bool:
 
 
 def keys_seen(pattern: Pattern, size: int) -> Array:
-    """(size,) how many keys each vertex sees, in a pattern that is the same for all heads."""
+    """(size,) how many keys each vertex attends to, in a pattern that is the same for all heads."""
     allowed = pattern.offsets(size)
     if allowed is not None:
         # i sees the offsets from i - (size - 1) to i
@@ -55,7 +56,8 @@ def keys_seen(pattern: Pattern, size: int) -> Array:
 
 
 def _offsets(pattern: Pattern, size: int) -> Array:
-    """(size, 2) int64: the largest and the smallest i - j that i sees; (size, -size) if none."""
+    """(size, 2) int64: the largest and the smallest i - j that i attends to; (size, -size) if
+    none."""
     seen = np.tile(np.array([size, -size]), (size, 1))
     allowed = pattern.offsets(size)
     if allowed is not None:

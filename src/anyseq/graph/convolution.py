@@ -1,9 +1,10 @@
 """Refinement of long designs whose patterns depend on i - j only: sums instead of tables.
 
-If no two keys of a vertex share a label, T_i has entries 0 and 1: who sees two colours or more (or
-has a gain for each offset) sees T_i itself, so that any function of T_i that differs proves that
-two positions are told apart. Σ_o G_o h(c_(i-o)) over the visible offsets o, with random whole
-numbers G and h, is a convolution; its terms are so small that the rounded result is exact.
+If no two keys of a vertex share a label, T_i has entries 0 and 1: a vertex that attends to two
+colours or more (or has a gain for each offset) can compute T_i itself, so any function of T_i that
+differs proves that two positions are told apart. Σ_o G_o h(c_(i-o)) over the visible offsets o,
+with random whole numbers G and h, is a convolution; its terms are so small that the rounded result
+is exact.
 """
 
 from __future__ import annotations
@@ -47,8 +48,9 @@ def told_by_sums(design: Design) -> int | None:
 
 
 def _telling(layer: Layer, size: int) -> list[tuple[Array, bool]]:
-    """The offsets that each head of a layer sees, and whether it has a gain for each, where sums
-    say what it tells apart. What other layers tell apart is left out: there is never less."""
+    """The offsets that each head of a layer attends to, and whether it has a gain for each, where
+    sums say what it tells apart. What other layers tell apart is left out, so the result is a lower
+    bound."""
     base, gains = base_of(layer.position), isinstance(layer.position, URPE)
     if not layer.attends or isinstance(base, ALiBi):
         return []
@@ -59,9 +61,9 @@ def _telling(layer: Layer, size: int) -> list[tuple[Array, bool]]:
 
 
 def _spread(cycle: list[list[tuple[Array, bool]]], colours: Array, design: Design) -> int | None:
-    """Layers until everybody is known. A colour that only one position has makes all that see that
-    position known too: by the offset, which a gain shows; a bias does if another colour is visible,
-    such as one's own."""
+    """Layers until every position is identified. A colour that only one position has identifies all
+    positions that attend to it, too: by the offset, which a gain shows; a bias does if another
+    colour is visible, such as one's own."""
     size = len(colours)
     known = np.bincount(colours, minlength=size)[colours] == 1
     fresh = [np.flatnonzero(known)] * len(cycle)  # since each pattern's last turn
@@ -84,7 +86,7 @@ def _spread(cycle: list[list[tuple[Array, bool]]], colours: Array, design: Desig
 
 
 def _seers(mask: Array, some: Array, size: int) -> Array:
-    """(size,) bool: who sees one of some vertices."""
+    """(size,) bool: which vertices attend to one of some vertices."""
     offsets = np.flatnonzero(mask) - (size - 1)
     if len(some) * len(offsets) > _PAIRS:
         return _convolved(mask, np.bincount(some, minlength=size), size) > 0
@@ -95,7 +97,7 @@ def _seers(mask: Array, some: Array, size: int) -> Array:
 
 
 def _seen(mask: Array, colours: Array, gains: bool, rng: np.random.Generator) -> Array:
-    """(size, sums) whole numbers that differ only where what is seen differs."""
+    """(size, sums) whole numbers that differ only where the visible keys differ."""
     size = len(colours)
     plain = rng.integers(1, _RANGE, size)[colours]
     count, total, squares = (_convolved(mask, plain**power, size) for power in range(3))

@@ -1,4 +1,4 @@
-"""How much of a token is left in another one, if attention looks at all keys alike."""
+"""How much of a token is left in another one, if attention is uniform over the keys."""
 
 from __future__ import annotations
 
@@ -26,11 +26,12 @@ class Dilution:
     mean of the tokens that it attends to. For a pair (i, j) of tokens, where j must reach i, take
     the fewest layers after which token i holds anything of x_j, within the depth of the design. The
     weight of the pair is how much of x_j it holds then: the sum, over the routes of that many
-    steps, of the product of 1 / (how many tokens the token at that step attends to). If heads see
-    different tokens, a route chooses one of them at each step. A pair without a route has weight 0.
+    steps, of the product of 1 / (how many tokens the token at that step attends to). If heads
+    attend to different tokens, a route chooses one of them at each step. A pair without a route has
+    weight 0.
 
-    It says how far content is spread out before anything is learned: trained attention may put more
-    weight, or less, on any route, and a residual connection adds to it. It is no bound.
+    It measures how far content is diluted before anything is learned: trained attention may put
+    more weight, or less, on any route, and a residual connection adds to it. It is not a bound.
 
     median, smallest: of these weights.
     weaker: the share of pairs whose weight is less than dense attention has in a single layer: one
@@ -98,7 +99,7 @@ def _weights(design: Design, j: Array, asked: Array) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class _Mean:
-    """Every vertex replaced by the mean of those that it sees; by 0 if it sees none."""
+    """Every vertex replaced by the mean of those that it attends to; by 0 if there are none."""
 
     seen: Visible
     share: Array  # (size, 1)

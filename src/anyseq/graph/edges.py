@@ -23,8 +23,8 @@ _MOST_EDGES = 1 << 27  # half a gigabyte of columns
 
 @dataclass(frozen=True, eq=False)
 class Edges:
-    """Who sees whom among `size` vertices: vertex i sees columns[starts[i] : starts[i+1]], in
-    ascending order. starts: (size+1,) int64; columns: (edges,) int32."""
+    """Which of `size` vertices attend to which: vertex i attends to columns[starts[i] :
+    starts[i+1]], in ascending order. starts: (size+1,) int64; columns: (edges,) int32."""
 
     starts: Array
     columns: Array
@@ -41,19 +41,19 @@ class Edges:
 
     @property
     def degrees(self) -> Array:
-        """(size,) how many a vertex sees."""
+        """(size,) how many vertices each vertex attends to."""
         return np.diff(self.starts)
 
     def row(self, i: int) -> Array:
-        """What vertex i sees."""
+        """The vertices that vertex i attends to."""
         return self.columns[self.starts[i] : self.starts[i + 1]]
 
     def rows(self) -> Array:
-        """(edges,) int32: the vertex that looks, for every edge."""
+        """(edges,) int32: the attending vertex of every edge."""
         return np.repeat(np.arange(self.size, dtype=np.int32), self.degrees)
 
     def reversed(self) -> Edges:
-        """Who is seen by whom."""
+        """The edges reversed: which vertices attend to each vertex."""
         order = np.argsort(self.columns, kind="stable")
         degrees = np.bincount(self.columns, minlength=self.size)
         return Edges(_starts(degrees), self.rows()[order])
@@ -76,7 +76,7 @@ class TooManyEdges(InvalidArgument):
 
 
 def all_see_themselves(pattern: Pattern, size: int) -> bool:
-    """Whether every vertex sees itself, in every head."""
+    """Whether every vertex attends to itself, in every head."""
     zero, index = torch.zeros((), dtype=torch.int64), torch.arange(size)
     return all(
         not head.differs and bool(head.at(size)(zero, zero, index, index).all())
@@ -86,7 +86,7 @@ def all_see_themselves(pattern: Pattern, size: int) -> bool:
 
 def row_blocks(pattern: Pattern, size: int) -> Iterator[tuple[Array, Array, Array]]:
     """The mask of a pattern that is the same for all heads, some rows at a time: the rows (r,), the
-    columns (c,) that they may see, ascending, and which of them they do, (r, c) bool."""
+    columns (c,) that they may attend to, ascending, and which of them they do, (r, c) bool."""
     mask_mod, maybe = pattern.at(size), pattern.blocks(size, _BLOCK).some_maybe.numpy()
     zero, inside = torch.zeros((), dtype=torch.int64), np.arange(_BLOCK)
     for block, open_ in enumerate(maybe):

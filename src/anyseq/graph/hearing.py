@@ -1,4 +1,4 @@
-"""Which tokens reach one place: what an output that alone is read can depend on."""
+"""Which tokens reach one place: what the output at that place can depend on."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ _TRIES = 400
 
 
 class GivenUp(Exception):
-    """Too many choices."""
+    """The search has too many choices."""
 
 
 def find(relations: Sequence[Relation], begin: Array, i: int, other: int) -> dict[int, int] | None:
@@ -49,7 +49,7 @@ def _find(
 
 
 def _closed(relations: Sequence[Relation], i: int) -> Array:
-    """The vertices that reach i: what it sees, what those see, and so on."""
+    """The vertices that reach i: those it attends to, those that these attend to, and so on."""
     inside = np.zeros(relations[0].size, dtype=bool)
     inside[i] = True
     while True:
@@ -83,7 +83,7 @@ class _Search:
         first, second = marked[: self.size], marked[self.size :]
         if not np.array_equal(np.sort(first), np.sort(second)):
             return None
-        # Equal stable colours, one vertex each: what u sees is what its image sees, and the guess
+        # Equal stable colours, one vertex each: edges of u map to those of its image, and the guess
         # is right.
         image = self._guess(first, second)
         if self._fits(image):

@@ -1,4 +1,4 @@
-"""What the relative terms can see of a pair of tokens."""
+"""What the relative terms depend on for a pair of tokens."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from anyseq.positions import (
 
 @dataclass(frozen=True, eq=False)
 class Labels:
-    """places: (size,) int64: tokens on a line, so that labels are a matter of p_i - p_j.
+    """places: (size,) int64: tokens on a line, so that labels are functions of p_i - p_j.
     bias, gain: (2m+1,) int64: the bias label r and the gain label g of p_i - p_j = -m, ..., m."""
 
     places: Array
@@ -46,11 +46,11 @@ def by_offset(bias: Array, gain: Array) -> Labels:
 
 
 def labels(position: Position, size: int) -> Labels:
-    """What the terms of a position see of pairs of `size` tokens.
+    """What the terms of a position depend on for pairs of `size` tokens.
 
-    Rotary turns queries and keys so that scores depend on the offset: r = i-j. Shaw's label is seen
-    by the scores and by the values: r = g. GridBias sees the offset of two cells, which tells i-j,
-    too. A gain of URPE sees the offset itself: g = i-j.
+    Rotary turns queries and keys so that scores depend on the offset: r = i-j. Shaw's label enters
+    the scores and the values: r = g. GridBias depends on the offset of two cells, which determines
+    i-j, too. A gain of URPE depends on the offset itself: g = i-j.
     """
     base = base_of(position)
     if isinstance(base, GridBias):
@@ -85,7 +85,7 @@ def _labels(position: Position, offset: torch.Tensor) -> tuple[torch.Tensor, tor
             bias = gain
         case _:
             raise InvalidArgument(
-                f"position={position!r}: it is not known what this position can see of an offset"
+                f"position={position!r}: it is not known how this position depends on an offset"
             )
     return bias, gain
 

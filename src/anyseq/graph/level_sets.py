@@ -20,7 +20,7 @@ Rows = Sequence[tuple[int, ...]]
 
 
 def least_level_set(table: Sequence[Sequence[int]], enough: int) -> int:
-    """The least sum over such a set, not all of the table, that is `enough` or more; -1 if none.
+    """The least sum over such a set, not all of the table, that is at least `enough`; -1 if none.
 
     Up to six rows (or columns, if these are fewer) are put in all orders, more in some. The sums
     of all sets of entries that are less than what was found are then searched for, one by one.

@@ -1,11 +1,12 @@
 """What layers that are not attention tell apart: an upper bound, whatever their weights.
 
-A layer of each kind is a function of (what it sees of the other tokens, in the terms of its labels
-and colours). If two vertices agree in that, every layer of the kind gives them equal outputs:
+A layer of each kind is a function of the labels and colours of the tokens that it
+depends on. If two vertices agree in that, every layer of the kind gives them equal outputs:
 
 - a convolution adds W_o x_(i-o), with zeros outside the sequence: the colours at each offset;
 - a recurrence runs through x_0, ..., x_i from a fixed state: the colours of all of them, in order;
-- linear attention, raw, sums functions of the own and the other's colour: how many there are of
+- linear attention, raw, sums functions of the token's own and the other token's colour: how many
+there are of
   each; normalised, or an average: their shares;
 - a bilinear map has numbers of its own for every position: the position.
 """
@@ -57,7 +58,7 @@ def _counts(tables: Tables, colours: Array) -> list[bytes]:
 
 @dataclass(frozen=True, eq=False)
 class _Named:
-    """A head (`anyseq.graph.rounds`) that tells every position its number, if it sees anything.
+    """A head (`anyseq.graph.rounds`) that gives every position its number, if it has any key.
     some: (size,) bool."""
 
     some: Array

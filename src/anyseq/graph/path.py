@@ -1,4 +1,4 @@
-"""A Hamiltonian path: an order of all tokens in which each is seen by the next."""
+"""A Hamiltonian path: an order of all tokens in which each token's successor attends to it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Path:
     """Whether there is a γ with γ(t) in ∪ A_γ(t+1), over all patterns and heads, BOS left out.
 
     exists: None if it could not be decided in time.
-    order: (tokens,) int64: order[t] is seen by order[t+1].
+    order: (tokens,) int64: order[t+1] attends to order[t].
     method: "natural order" (or its reverse), "exact" (all sets of tokens), "patching" (a cover by
         cycles, joined), "CP-SAT", "degrees" (tokens lack different neighbours), "components"
         (strongly connected components form no chain, or a chain of single tokens), "given up".
@@ -80,7 +80,7 @@ def _found(design: Design) -> Path:
 
 
 def _is_path(union: Pattern, design: Design, order: Array) -> bool:
-    """Whether each token is seen by the next, without the other edges."""
+    """Whether each token's successor attends to it, without the other edges."""
     place = torch.from_numpy(order + int(design.bos))
     zero = torch.zeros((), dtype=torch.int64)
     seen = union.at(vertices(design))(zero, zero, place[1:], place[:-1])

@@ -110,7 +110,7 @@ def patched(edges: Edges, end: float) -> Array | None:
 
 
 def _join(before: Array, allowed: Array, end: float) -> bool:
-    """Joins cycles, in place, until there is one; whether that worked."""
+    """Join cycles, in place, until there is one; whether that worked."""
     while True:
         cycle = _cycles(before)
         smallest = np.bincount(cycle)
@@ -156,8 +156,8 @@ def _thinned(matrix: Any, rng: np.random.Generator, many: int = 16) -> Any:
 def _matching(matrix: Any) -> Array:
     """(size,) a column of its own for as many rows as possible, -1 for the others.
 
-    As a flow from the rows to the columns, by Dinic's algorithm: scipy's own matching takes for
-    ever on some graphs (windows in random order).
+    As a flow from the rows to the columns, by Dinic's algorithm: scipy's own matching takes very
+    long on some graphs (windows in random order).
     """
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import maximum_flow

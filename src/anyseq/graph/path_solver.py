@@ -14,7 +14,7 @@ _MOST_EDGES = 1_000_000  # building a larger model takes longer than anybody wai
 
 @dataclass(frozen=True, eq=False)
 class Solved:
-    """exists: None if the solver could not tell, and then `message` says why."""
+    """exists: None if the solver could not decide, and then `message` says why."""
 
     exists: bool | None
     order: Array | None = None
@@ -27,7 +27,7 @@ def solved(edges: Edges, seconds: float) -> Solved:
     Row i of `edges` lists the tokens that may come right before i.
     """
     if find_spec("ortools") is None:
-        return Solved(None, message="a solver may decide it: pip install 'anyseq[solver]'")
+        return Solved(None, message="a solver may decide this: pip install 'anyseq[solver]'")
     if edges.count > _MOST_EDGES or seconds <= 0:
         return Solved(None, message="not decided in time; give more seconds")
     from ortools.sat.python import cp_model

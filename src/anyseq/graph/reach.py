@@ -24,11 +24,11 @@ PICTURE_TOKENS = 2048
 
 @dataclass(frozen=True, eq=False)
 class Reach:
-    """How what a token holds gets to the other tokens, residual included.
+    """How the content of a token reaches the other tokens, residual included.
 
     With S_k = {k} before the first layer, layer t makes S_k ∪ ∪_{j in A_k} S_j of it, where A is
     the pattern of layer t, in any head. Token j has reached k when j is in S_k. Tokens are counted
-    without BOS; ways may lead through it.
+    without BOS; routes may pass through it.
 
     target: "all": every token must reach every token; "causal": j must reach k only for j <= k.
     layers: the least number of layers, counted from the start of the cycle, after which all these
@@ -38,8 +38,8 @@ class Reach:
     reached: the number of wanted pairs reached after 0, 1, ... layers, up to the last one that
         adds to it; None where counting would cost too much.
     connections: the edges of each pattern of the cycle, those of BOS included.
-    proof: "offsets" (sums of offsets), "hub" (a vertex that sees all in one layer and is seen by
-        all in the next) or "sets" (the sets S_k themselves).
+    proof: "offsets" (sums of offsets), "hub" (a vertex that attends to all in one layer, and all to
+        it in the next) or "sets" (the sets S_k themselves).
     hub: the number of that vertex in the graph, where BOS counts.
     """
 
@@ -99,7 +99,7 @@ def reach(design: Design, target: str = "all") -> Reach:
 
 
 def connections_of(design: Design) -> tuple[int, ...]:
-    """How many pairs see each other in each pattern of the cycle, in any head, BOS included."""
+    """How many pairs are connected in each pattern of the cycle, in any head, BOS included."""
     counts = {}
     for pattern in set(design.cycle):
         offsets = seen_by_any_head(pattern).offsets(design.size)
@@ -212,8 +212,8 @@ def _run_hub(edges: Edges, wanted: Wanted) -> _Run:
 
 
 def _hub(first: Edges, second: Edges, wanted: Wanted) -> int | None:
-    """A vertex that sees every token in the first pattern and is seen by every token in the second;
-    a token holds its own content anyway."""
+    """A vertex that attends to every token in the first pattern and that every token attends to in
+    the second; a token holds its own content anyway."""
     near = wanted.tokens - 1
     popular = np.bincount(second.columns, minlength=wanted.size) >= near
     spare = [0] if wanted.bos else []

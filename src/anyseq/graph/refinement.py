@@ -32,7 +32,7 @@ class Refinement:
 
     classes: (tokens,) int64: positions with different numbers are told apart by some network.
     limit: (tokens,) int64: positions with equal numbers are told apart by none. Equal to `classes`
-        but where the graph is too large to be looked at.
+        unless the graph is too large to be refined.
     rounds: the number of the last layer that changed `classes`; 0 is the start.
     """
 
@@ -57,22 +57,22 @@ class Refinement:
 
 def refine(design: Design) -> Refinement:
     """Layer by layer, up to the design's depth: the new colour of i is its old one with what
-    attention can see of its table T_i.
+    attention can compute from its table T_i.
 
-    Heads whose queries and keys read nothing but colours see T_i (`anyseq.graph.tables`) through
-    the probability map of their layer. Exact rules:
+    Heads whose queries and keys read nothing but colours depend on T_i (`anyseq.graph.tables`)
+    through the probability map of their layer. Exact rules:
 
     - softmax, hardmax: `ratios`.
     - sparsemax, entmax15: T_i itself where two colours are visible or T_i has rank above one (but
       not which label it is, where there is but one), else the shares of its columns.
-    - with ALiBi: softmax sees `rational`, hardmax `nearest`, sparsemax and entmax15 `supported`.
+    - with ALiBi: softmax gives `rational`, hardmax `nearest`, sparsemax and entmax15 `supported`.
     - a sink is a visible key with a label and a colour of its own.
     - top-k: `by_labels`, with ALiBi `by_slopes` (`anyseq.graph.top`), and `nearest_many` with a
       gain besides.
-    - what is no attention: `anyseq.graph.mixing`.
+    - layers that are not attention: `anyseq.graph.mixing`.
 
-    If nobody has anything to tell apart, one column and no empty row everywhere, no graph is
-    needed, nor if a glance shows that one layer tells all apart (`anyseq.graph.borders`), nor, for
+    If there is nothing to tell apart, one column and no empty row everywhere, no graph is needed,
+    nor if a quick test shows that one layer tells all apart (`anyseq.graph.borders`), nor, for
     long designs, if sums (`anyseq.graph.convolution`) or numbers of keys show that some layers do.
     Beyond 2^25 connections nothing else is sure, and the limit is that all positions differ.
     """
@@ -125,8 +125,8 @@ def _counts_keys(layer: Layer, design: Design) -> bool:
 
 
 def _all_alike(design: Design, begin: Array) -> bool:
-    """Whether nobody has anything to tell apart, at a glance: one colour, weights that sum to 1 in
-    every layer, and no row without a key."""
+    """Whether a quick test shows that there is nothing to tell apart: one colour, weights that sum
+    to 1 in every layer, and no row without a key."""
     size = vertices(design)
     return len(np.unique(begin)) == 1 and all(
         averages(layer)
@@ -149,7 +149,7 @@ def _heads(layer: Layer, size: int) -> list[Head]:
 
 
 def _rule(prob_map: ProbMap, layer: Layer, size: int) -> Rule:
-    """What is seen through the probability map."""
+    """What can be told apart through the probability map."""
     sloped = geometric(layer.position)
     match prob_map:
         case Softmax() | Hardmax() | Sparsemax() | Entmax15():

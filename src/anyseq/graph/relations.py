@@ -1,4 +1,4 @@
-"""Labelled graphs, and the colours that looking around in them gives."""
+"""Labelled graphs, and the colours that refinement gives their vertices."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from anyseq.graph.rounds import rounds
 
 @dataclass(frozen=True, eq=False)
 class Relation:
-    """Who sees whom, with a label: edge e says that row[e] sees column[e], and label[e] of it. All
-    (edges,) int64, sorted by row."""
+    """Which vertex attends to which, with a label: in edge e row[e] attends to column[e] with
+    label[e]. All (edges,) int64, sorted by row."""
 
     size: int
     row: Array
@@ -32,7 +32,7 @@ class Relation:
         return codes
 
     def seen(self, colours: Array, looking: Array) -> list[bytes]:
-        """What those that look see: their edges' labels and colours, sorted, as bytes."""
+        """For each attending vertex, the labels and colours of its edges, sorted, as bytes."""
         starts, ends = (np.searchsorted(self.row, looking, side) for side in ("left", "right"))
         degrees = ends - starts
         bounds = np.append(0, np.cumsum(degrees))
@@ -42,7 +42,8 @@ class Relation:
         return [what[bounds[i] : bounds[i + 1]].tobytes() for i in range(len(looking))]
 
     def within(self, members: Array) -> Relation:
-        """The same among some vertices only, which see nobody else, renumbered in their order."""
+        """The same among some vertices only, which attend to no others, renumbered in their
+        order."""
         places = np.full(self.size, -1)
         places[members] = np.arange(len(members))
         inside = places[self.row] >= 0
@@ -61,6 +62,6 @@ class Relation:
 
 
 def stable(relations: Sequence[Relation], colours: Array) -> Array:
-    """Colours of the vertices after looking around until nothing new is seen: the new colour is the
-    old one with the labels and colours of all that is seen."""
+    """Colours of the vertices refined until nothing changes: the new colour is the old one
+    with the labels and colours of all vertices attended to."""
     return rounds([relations], colours)[0]

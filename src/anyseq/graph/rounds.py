@@ -1,8 +1,8 @@
-"""Rounds of refinement: in each layer a vertex takes, beside its colour, what it sees.
+"""Rounds of refinement: in each layer a vertex combines its colour with those it attends to.
 
-A class that is split leaves its number to one part. A vertex that sees none of the others, with new
-numbers, sees what it saw when this layer came last, up to names; so of all such vertices of a class
-one is looked at, and the others go with it.
+A class that is split leaves its number to one part. A vertex that attends to none of the parts with
+new numbers gets what it got when this layer came last, up to names; so one of all such vertices
+of a class is computed, and the others follow it.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from anyseq.graph.edges import Array
 
 
 class Head(Protocol):
-    """Who sees whom. row: (edges,) who looks; column: at whom, or the number of vertices for what
-    is none of them."""
+    """Which vertex attends to which. row: (edges,) the attending vertices; column: the vertices
+    attended to, or the number of vertices for a sink."""
 
     @property
     def row(self) -> Array: ...
@@ -28,7 +28,7 @@ class Head(Protocol):
     def column(self) -> Array: ...
 
     def seen(self, colours: Array, looking: Array) -> list[bytes]:
-        """What each of the vertices `looking` sees of the colours; equal bytes = not told apart.
+        """What each of the vertices `looking` gets from the colours; equal bytes = not told apart.
         Names do not matter: other numbers for the colours tell the same vertices apart."""
         ...
 
@@ -58,8 +58,8 @@ def rounds(
 
 
 def _looking(heads: Sequence[Head], colours: Array, old: Array | None) -> Array:
-    """The vertices to look at: of classes of two and more those that see a new number, and the
-    first one of the others of their class. old: the colours when they looked last."""
+    """The vertices to compute: of classes of two and more those that attend to a new number, and
+    the first one of the others of their class. old: the colours when they were computed last."""
     size = len(colours)
     touched = np.full(size, old is None)
     if old is not None:
@@ -77,8 +77,8 @@ def _looking(heads: Sequence[Head], colours: Array, old: Array | None) -> Array:
 def _split(
     colours: Array, many: int, looking: Array, seen: Sequence[tuple[bytes, ...]]
 ) -> tuple[Array, int]:
-    """New numbers for the parts of each class but one: that of the vertices that did not look,
-    which go with the last one in `looking`; if all have looked, the largest."""
+    """New numbers for the parts of each class but one: that of the vertices not computed, which
+    follow the last one in `looking`; if all were computed, the largest."""
     classes: dict[int, dict[tuple[bytes, ...], list[int]]] = defaultdict(lambda: defaultdict(list))
     for i, colour, what in zip(looking.tolist(), colours[looking].tolist(), seen, strict=True):
         parts = classes[colour]

@@ -1,4 +1,4 @@
-"""What a head of a design lets some vertices see, through its probability map."""
+"""What a head of a design shows to some vertices, through its probability map."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from anyseq.graph.edges import Array
 from anyseq.graph.tables import LabelledEdges, Tables
 
 Rule = Callable[[Tables, Array], list[bytes]]
-"""Tables and old colours -> what each vertex sees; equal bytes = not told apart."""
+"""Tables and old colours -> what each vertex gets; equal bytes = not told apart."""
 
 
 @dataclass(frozen=True, eq=False)
 class Seen:
-    """A head (`anyseq.graph.rounds`): labelled edges, and what is seen of the tables."""
+    """A head (`anyseq.graph.rounds`): labelled edges, and what the head gets from the tables."""
 
     edges: LabelledEdges
     rule: Rule
@@ -30,7 +30,8 @@ class Seen:
         return self.edges.column
 
     def seen(self, colours: Array, looking: Array) -> list[bytes]:
-        """The rule in the graph of their edges alone: those that look, then those they see."""
+        """The rule in the graph of their edges alone: attending vertices first, then those attended
+        to."""
         edges = self.edges
         mine = np.isin(edges.row, looking)
         row, column = edges.row[mine], edges.column[mine]

@@ -1,4 +1,4 @@
-"""What maps that leave keys without weight see through ALiBi's slopes.
+"""What maps that leave keys without weight can tell apart through ALiBi's slopes.
 
 The score of a key of colour c at distance d is α_c - m·d: α_c is free, and the slopes m of ever
 more heads lie densely between 2^-8 and 1. Distances of a row may all change by one constant, which

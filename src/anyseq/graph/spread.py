@@ -1,8 +1,8 @@
-"""How what the tokens hold spreads, layer by layer: S_k = the vertices whose content k holds.
+"""How the content of tokens spreads, layer by layer: S_k = the vertices whose content k holds.
 
-S_k after a layer = S_k ∪ ∪_{j seen by k} S_j. Two ways to keep the sets: bits, a layer at a time,
-for graphs with many edges and few layers; and the pairs that are new, for sparse graphs, where
-there may be thousands of layers.
+S_k after a layer = S_k ∪ ∪_{j attended to by k} S_j. Two ways to keep the sets: bits, a layer at a
+time, for graphs with many edges and few layers; and the pairs that are new, for sparse graphs,
+where there may be thousands of layers.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _SHALLOW = 32  # layers of bits that take less than following pairs
 
 
 class Spread(Protocol):
-    """Who holds whom, after the layers so far."""
+    """Which vertices' content each vertex holds, after the layers so far."""
 
     def advance(self) -> bool:
         """One more layer; whether it changed anything."""
@@ -43,7 +43,7 @@ class Spread(Protocol):
 
 
 def spread(cycle: Sequence[Edges], wanted: Wanted) -> Spread:
-    """The start, S_k = {k}; layers then take the patterns of the cycle in turn."""
+    """The start, S_k = {k}; layers then repeat the patterns of the cycle in order."""
     work = wanted.size * sum(edges.count for edges in cycle)
     few = wanted.size <= _MATRIX_SIZE and work <= _PAIR_WORK
     return NewPairs(cycle, wanted) if few and _deep(cycle) else BitSets(cycle, wanted)
@@ -66,9 +66,9 @@ def _deep(cycle: Sequence[Edges]) -> bool:
 class NewPairs:
     """A byte per pair, and lists of the pairs that are new.
 
-    A pair (v, j) that came up in some layer is passed on to all w that see v in the next layer of
-    each pattern, and has no news after that: with p patterns, layer t looks only at the pairs of
-    the layers t-p, ..., t-1. Over all layers every pair meets every edge at most once.
+    A pair (v, j) that came up in some layer is passed on to all w that attend to v in the next
+    layer of each pattern, and is not needed after that: with p patterns, layer t reads only the
+    pairs of the layers t-p, ..., t-1. Over all layers every pair meets every edge at most once.
     """
 
     def __init__(self, cycle: Sequence[Edges], wanted: Wanted) -> None:
@@ -92,7 +92,7 @@ class NewPairs:
         return len(new) > 0
 
     def _passed_on(self, pairs: Array, seers: Edges) -> Array:
-        """The pairs (w, j), as w size + j, for pairs (v, j) and all w that see v."""
+        """The pairs (w, j), as w size + j, for pairs (v, j) and all w that attend to v."""
         v, j = np.divmod(pairs, self._wanted.size)
         many = seers.degrees[v]
         within = np.arange(many.sum()) - np.repeat(np.cumsum(many) - many, many)
@@ -142,8 +142,8 @@ def _cut(pairs: Array, seers: Edges) -> list[Array]:
 class BitSets:
     """A bit per pair.
 
-    The union over what k sees is formed once for all k that see the same. Since k holds its own
-    set anyway it makes no difference whether k sees itself, so what makes
+    The union over what k attends to is formed once for all k that attend to the same. Since k holds
+    its own set anyway it makes no difference whether k attends to itself, so the choice that makes
     more rows equal is taken.
     """
 
@@ -202,8 +202,8 @@ class BitSets:
 
 
 def _alike(edges: Edges) -> tuple[Array, list[Array]]:
-    """(kind of each vertex, what each kind sees): vertices of a kind see the same, themselves
-    aside."""
+    """(kind of each vertex, what each kind attends to): vertices of a kind attend to the same,
+    themselves aside."""
     best: tuple[Array, list[Array]] | None = None
     for with_self in (True, False):
         kinds: dict[bytes, int] = {}

@@ -1,10 +1,10 @@
-"""Places that look alike when all tokens differ: what obstructs a design in L^p.
+"""Places that are alike when all tokens differ: what obstructs a design in L^p.
 
 Let R_i be the vertices that reach i. A *rooted isomorphism* (R_i, i) -> (R_i', i') maps what each u
-of R_i sees, in every pattern and head, onto what its image sees, and keeps starting colours, gain
-labels and bias labels; the latter up to what the probability map cannot see (`relaxed`). A design
-is *rigid* if there is none between two different tokens. If all tokens reach each other that says
-that the identity is the only automorphism.
+of R_i attends to, in every pattern and head, onto what its image attends to, and keeps starting
+colours, gain labels and bias labels; the latter up to what the probability map cannot tell apart
+(`relaxed`). A design is *rigid* if there is none between two different tokens. If all tokens reach
+each other that says that the identity is the only automorphism.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _MOST_EDGES = 1 << 25
 
 @dataclass(frozen=True, eq=False)
 class Symmetry:
-    """rigid: whether no two places look alike; None if the search was given up, or some layer is
+    """rigid: whether no two places are alike; None if the search was given up, or some layer is
         not attention.
 
     image: (tokens,) where a token goes, -1 where the isomorphism says nothing. root: (i, i') if it
@@ -55,7 +55,7 @@ class Symmetry:
 
 
 def symmetry(design: Design, target: str = "all") -> Symmetry:
-    """Whether two places look alike; all wanted pairs of tokens are supposed to meet."""
+    """Whether two places are alike; all wanted pairs of tokens are assumed to be reached."""
     if any(_different_numbers(layer, design) for layer in design.layer_cycle[: design.depth]):
         return Symmetry(True)
     if _keeps_offsets(design, target):
@@ -93,7 +93,7 @@ def symmetry(design: Design, target: str = "all") -> Symmetry:
 
 def _keeps_offsets(design: Design, target: str) -> bool:
     """Whether every isomorphism is sure to keep i - j for all j that reach i: because layers that
-    keep it for all j that i sees suffice to reach them."""
+    keep it for all j that i attends to suffice to reach them."""
     layers = design.layer_cycle
     keeping = [layer for layer in layers if _keeps(layer, design.size)]
     if len(keeping) in (0, len(layers)):
@@ -102,7 +102,7 @@ def _keeps_offsets(design: Design, target: str) -> bool:
 
 
 def _keeps(layer: Layer, size: int) -> bool:
-    """Whether i - j is a gain label, or told by a bias label of a row with another one or a
+    """Whether i - j is a gain label, or determined by a bias label of a row with another one or a
     sink."""
     if isinstance(layer.mixer, Mixer):
         return isinstance(layer.mixer, Convolution | Recurrence | Bilinear)
@@ -114,9 +114,9 @@ def _keeps(layer: Layer, size: int) -> bool:
 
 
 def apart_after(design: Design) -> int | None:
-    """Layers, counted from the second one, after which no two places look alike when all tokens
-    differ: then, by what they attend to, labels and colours, whatever the tokens are. None if
-    colours do not show it, or there are too many connections to look.
+    """Layers, counted from the second one, after which no two places are alike when all tokens
+    differ: they then differ by what they attend to, labels and colours, whatever the tokens are.
+    None if colours do not show it, or there are too many connections to check.
     """
     turned = design.turned(1 % len(design.layer_cycle))
     begin, bos = start(design), int(design.bos)
@@ -177,7 +177,7 @@ def _relations(design: Design) -> list[list[Relation]]:
 
 
 def _mixed(edges: Edges, layer: Layer) -> Relation:
-    """Edges of a layer that is no attention: sums by offset show it, averages and linear attention
+    """Edges of a layer that is not attention: sums by offset show it, averages and linear attention
     do not, and a bilinear map has a number for each pair."""
     row, column = edges.rows().astype(np.int64), edges.columns.astype(np.int64)
     label = row - column + edges.size
@@ -189,7 +189,7 @@ def _mixed(edges: Edges, layer: Layer) -> Relation:
 
 
 def _relaxed(edges: Edges, layer: Layer) -> Relation:
-    """Edges labelled by what can be seen of r and g.
+    """Edges labelled by what the output can depend on of r and g.
 
     A common factor of all weights of a row is lost in normalisation: ALiBi's distances count from
     the nearest key on, and a free label that all keys of a row share says nothing. A sink is beside
@@ -229,8 +229,8 @@ def _usual(relations: Sequence[Relation], design: Design) -> Iterator[tuple[str,
 
 
 def _siblings(relations: Sequence[Relation], colours: Array, bos: int) -> Iterator[tuple[int, int]]:
-    """Of each colour two tokens that somebody sees both, if there are such: symmetries that move
-    little are found soonest."""
+    """For each colour two tokens with a vertex that attends to both, if there are such: symmetries
+    that move few vertices are found soonest."""
     found: dict[int, tuple[int, int]] = {}
     for relation in relations:
         check_time()

@@ -21,7 +21,8 @@ _EMPTY = b"empty"  # a vertex that sees nothing: attention gives it 0
 
 @dataclass(frozen=True, eq=False)
 class LabelledEdges:
-    """Edges with labels. row: (edges,) who looks; column: at whom, or `size` for a sink;
+    """Edges with labels. row: (edges,) the attending vertices; column: those attended to, or `size`
+    for a sink;
     kind: (edges,) a number of the pair (r, g), so that pairs are in order; r, g: of each kind."""
 
     size: int
@@ -33,7 +34,7 @@ class LabelledEdges:
 
     @classmethod
     def of(cls, edges: Edges, labels: Labels, sink: bool) -> LabelledEdges:
-        """A sink is a key that everybody sees, with a label and a colour of its own."""
+        """A sink is a key that every token attends to, with its own label and colour."""
         size = edges.size
         both = np.stack([labels.bias, labels.gain], 1)
         pairs, number = np.unique(both, axis=0, return_inverse=True)
@@ -99,12 +100,12 @@ class Tables:
 
     @cached_property
     def labels(self) -> Array:
-        """(size,) how many bias labels a vertex sees."""
+        """(size,) how many bias labels a vertex attends to."""
         return np.bincount(self.row[self._label_starts], minlength=self.edges.size)
 
     @cached_property
     def unnamed_kind(self) -> Array:
-        """(entries,) the kind; where a vertex sees one bias label, its gain label only: a constant
+        """(entries,) the kind; where a vertex has one bias label, its gain label only: a constant
         added to all scores changes no weight."""
         unnamed = len(self.edges.r) + self.edges.g[self.kind]
         kind: Array = np.where((self.labels == 1)[self.row], unnamed, self.kind)
@@ -112,7 +113,7 @@ class Tables:
 
     @cached_property
     def visible(self) -> Array:
-        """(size,) how many keys a vertex sees."""
+        """(size,) how many keys a vertex attends to."""
         return _sums(self.row, self.count, self.edges.size)
 
     @cached_property
@@ -122,7 +123,7 @@ class Tables:
 
     @cached_property
     def colourful(self) -> Array:
-        """(size,) bool: whether a vertex sees two colours."""
+        """(size,) bool: whether a vertex attends to two colours."""
         low = np.full(self.edges.size, self.edges.size + 1)
         high = np.zeros(self.edges.size, dtype=np.int64)
         np.minimum.at(low, self.row, self.colour)
@@ -143,15 +144,15 @@ class Tables:
         return plain
 
     def shares(self) -> list[bytes]:
-        """The proportions of the columns of T_i: what equal weights see."""
+        """The proportions of the columns of T_i: what equal weights depend on."""
         row, column, sums, _ = self._by_column
         return self.keys(row, [column], sums, divide=True)
 
     def ratios(self) -> list[bytes]:
         """T_i up to a factor; where the rank is one, the shares only: what softmax with a free bias
-        sees. Shares of the columns are Σ_r e^{b_r} T_i[r, k] / Σ_r,k e^{b_r} T_i[r, k]; as
-        functions of b they determine T_i up to a factor, unless all of them are constant,
-        which is rank one.
+        depends on. Shares of the columns are Σ_r e^{b_r} T_i[r, k] / Σ_r,k e^{b_r} T_i[r, k]; as
+        functions of b they determine T_i up to a factor, unless all of them are constant, which is
+        rank one.
         """
         whole = self.keys(self.row, [self.kind, self.colour], self.count, divide=True)
         return either(self.plain, self.shares(), whole)
@@ -163,7 +164,8 @@ class Tables:
 
     def rational(self, distance: Array) -> list[bytes]:
         """The polynomials L_k(q) = Σ_r T_i[r, k] q^distance(r), up to a common factor: what softmax
-        with the bias -slope·distance sees, q = e^-slope. A sink is a column of its own, L = 1.
+        with the bias -slope·distance depends on, q = e^-slope. A sink is a column of its own, L =
+        1.
 
         distance: (labels,) for each r.
         """

@@ -3,9 +3,10 @@
 Sums of steps, one a layer (0 = waiting), say which offsets k - j can be crossed. Two bounds:
 
 - *surely*: an offset δ >= 0 that is a sum of steps >= 0 is crossed between any two tokens that far
-  apart, since the way never leaves the interval between them; the same downward.
-- *possibly*: a way from j to k is a sum of steps, and what it crosses between any two of its layers
-  is less than the number of vertices. What no such sum gives is crossed by nobody.
+  apart, since the route never leaves the interval between them; the same downward.
+- *possibly*: a route from j to k is a sum of steps, and what it crosses between any two of its
+layers
+  is less than the number of vertices. No token crosses an offset that is not such a sum.
 
 If a pattern is circulant, steps are counted modulo the number of vertices, there is no border, and
 both bounds are the same. All sets grow with the layers, so the least number of layers that crosses
@@ -68,7 +69,7 @@ def cross(cycle: Sequence[Steps], wanted: Wanted, limit: int) -> Crossing | None
 
 
 Sum = Callable[[Steps, Steps], Steps]
-"""The offsets that are an offset of the one and then one of the other."""
+"""Sums of an offset of the one and then one of the other."""
 
 
 def _anywhere(size: int) -> Sum:
@@ -104,7 +105,7 @@ def _circulant(steps: Steps) -> bool:
 
 
 def _least(cycle: Sequence[Steps], asked: Steps, add: Sum) -> int | None:
-    """The fewest layers after which everything asked is crossed."""
+    """The fewest layers after which every wanted offset is crossed."""
 
     def enough(steps: Steps) -> bool:
         return bool((steps | ~asked).all())
@@ -132,8 +133,8 @@ def _least(cycle: Sequence[Steps], asked: Steps, add: Sum) -> int | None:
 
 
 def _after(cycle: Sequence[Steps], layers: int, add: Sum) -> Steps:
-    """What so many layers cross. Segments of a way are joined in their order, since only what lies
-    between two of its layers is bounded."""
+    """The offsets that so many layers cross. Segments of a route are joined in their order, since
+    only what lies between two of its layers is bounded."""
     waiting = np.zeros_like(cycle[0])
     waiting[len(waiting) // 2] = True
     times, rest = divmod(layers, len(cycle))
@@ -154,7 +155,7 @@ def _after(cycle: Sequence[Steps], layers: int, add: Sum) -> Steps:
 
 
 def _closure(cycle: Sequence[Steps], add: Sum) -> Steps:
-    """What any number of layers crosses."""
+    """The offsets that any number of layers crosses."""
     done = _after(cycle, len(cycle), add)
     while not np.array_equal(done, further := add(done, done)):
         done = further

@@ -1,7 +1,7 @@
-"""What top-k sees of the tables T_i.
+"""What top-k depends on in the tables T_i.
 
 Keys are kept from the highest score down until there are k of them, those that tie with the k-th
-included; softmax sees what is kept. So besides T_i up to a factor it matters which sets of keys
+included; softmax acts on what is kept. So besides T_i up to a factor it matters which sets of keys
 that can stand on top have k keys or more. For rows that are multiples m of one table one number
 tells that: the least size of such a set, in the table, that is k/m or more. The arguments why these
 keys are exact stand in docs/theorems.md, "Top-k".
@@ -25,8 +25,8 @@ def by_labels(tables: Tables, colours: Array, k: int) -> list[bytes]:
     """Scores α_c + β_r are free; the keys of one label r and colour c, a class, tie.
 
     Where all keys are kept whatever the scores, or every class has k keys (and one is kept): what
-    softmax or hardmax sees. Else T_i up to a factor (without its label, if there is but one), and
-    which of the sets {α_c + β_r >= 0}, not all, have k keys.
+    softmax or hardmax depends on. Else T_i up to a factor (without its label, if there is but one),
+    and which of the sets {α_c + β_r >= 0}, not all, have k keys.
     """
     smallest = _smallest_class(tables)
     soft = (tables.columns <= 1) | (tables.visible - smallest < k)
@@ -43,9 +43,9 @@ def by_labels(tables: Tables, colours: Array, k: int) -> list[bytes]:
 def by_slopes(tables: Tables, colours: Array, distance: Array, k: int) -> list[bytes]:
     """ALiBi, without gains: scores are α_c - m·d.
 
-    Where all keys are kept whatever the α: what softmax sees. Else T_i without the keys that have k
-    nearer ones of their own colour, up to a factor and a constant in the distances, and which
-    choices of nearest keys of each colour, not all, have k keys.
+    Where all keys are kept whatever the α: what softmax depends on. Else T_i without the keys that
+    have k nearer ones of their own colour, up to a factor and a constant in the distances, and
+    which choices of nearest keys of each colour, not all, have k keys.
     """
     order = Ordered.of(tables, distance)
     kept = order.before < k

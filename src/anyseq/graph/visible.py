@@ -1,4 +1,5 @@
-"""What each vertex sees, for sums over it: without a list of edges where offsets say it all."""
+"""The keys of each vertex, for sums over them: without a list of edges where offsets determine
+it."""
 
 from __future__ import annotations
 
@@ -15,21 +16,21 @@ _MOST_EDGES = 1 << 25  # a few hundred megabytes
 
 
 class Visible(Protocol):
-    """Who sees whom, the same in all heads."""
+    """Which tokens each token attends to, the same in all heads."""
 
     def sums(self, values: Array) -> Array:
         """(size, columns) float64 -> the same shape: for every vertex, the sum of the rows of those
-        that it sees. Nothing is subtracted, so that small numbers keep all their digits."""
+        that it attends to. Nothing is subtracted, so that small numbers keep all their digits."""
 
     def last_seer(self) -> Array:
-        """(size,) int64: the last vertex that sees this one; -1 if none does."""
+        """(size,) int64: the last vertex that attends to this one; -1 if none does."""
 
     def looks_ahead(self) -> bool:
-        """Whether some vertex sees a later one."""
+        """Whether some vertex attends to a later one."""
 
 
 def visible(pattern: Pattern, size: int) -> Visible:
-    """What a pattern that is the same in all heads lets `size` vertices see."""
+    """The keys of `size` vertices in a pattern that is the same in all heads."""
     offsets = pattern.offsets(size)
     runs = [] if offsets is None else _runs(offsets.numpy())
     if offsets is not None and len(runs) <= _MOST_RUNS:
@@ -42,7 +43,7 @@ def visible(pattern: Pattern, size: int) -> Visible:
 
 
 def degrees(seen: Visible, size: int) -> Array:
-    """(size,) float64: how many each vertex sees."""
+    """(size,) float64: how many keys each vertex attends to."""
     many: Array = seen.sums(np.ones((size, 1)))[:, 0]
     return many
 
@@ -57,7 +58,7 @@ def _runs(offsets: Array) -> list[tuple[int, int]]:
 
 @dataclass(frozen=True, eq=False)
 class _ByOffsets:
-    """i sees j if low <= i - j <= high, for one of the runs (low, high)."""
+    """i attends to j if low <= i - j <= high, for one of the runs (low, high)."""
 
     size: int
     runs: tuple[tuple[int, int], ...]
@@ -99,7 +100,7 @@ class _ByOffsets:
 
 @dataclass(frozen=True, eq=False)
 class _ByEdges:
-    """matrix: (size, size) sparse; row i has a 1 for each vertex that i sees."""
+    """matrix: (size, size) sparse; row i has a 1 for each vertex that i attends to."""
 
     matrix: Any
 

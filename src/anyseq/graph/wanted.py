@@ -1,4 +1,4 @@
-"""Which pairs of tokens a target asks about."""
+"""Which pairs of tokens must be connected for a target."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Wanted:
 
     @classmethod
     def of(cls, design: Design, target: str) -> Wanted:
-        """What `target` asks about a design."""
+        """The pairs that `target` requires of a design."""
         return cls(design.tokens, design.bos, one_of("target", target, TARGETS))
 
     @property

@@ -1,4 +1,5 @@
-"""`anyseq.hf.use`: our attention, with patterns and a URPE gain, on a loaded Hugging Face model."""
+"""`anyseq.hf.use`: anyseq's attention, with patterns and a URPE gain, on a loaded Hugging Face
+model."""
 
 from __future__ import annotations
 
@@ -45,16 +46,17 @@ def use(
 ) -> Model:
     """Let `anyseq.attention` compute the attention of `model`; returns `model`.
 
-    Without more only the implementation changes: what the model hides itself (the future, windows,
-    chunks, packed sequences, padding) is left out instead of computed and masked.
+    Without further arguments only the implementation changes: what the model hides itself (the
+    future, windows, chunks, packed sequences, padding) is left out instead of computed and masked.
 
     model: a PreTrainedModel, or one in a PeftModel, in torch.compile's module or in DDP.
     pattern: a Pattern, its text or a mask_mod(b, h, i, j), and-ed with the model's own mask in
         every self-attention layer. i and j count from the first real token of each sequence,
         wherever that is padded. Layer by layer: a tuple that layers cycle through; {layer:
         pattern}, where the others stay as they are; or a function of the layer, which may return
-        None. Layers are numbered from 0 in the order in which they run, cross-attention and what
-        is no attention not counted; those of a decoder come after those of its encoder.
+        None. Layers are numbered from 0 in the order in which they run, not counting
+        cross-attention and modules that are not attention; those of a decoder come after those of
+        its encoder.
     gain: True for a learnable URPE table of ones, (heads, 2n-1) with n the config's
         max_position_embeddings, one for all layers; n itself; or the table to start from. It
         becomes the parameter `model.anyseq_gain.coefficients`.

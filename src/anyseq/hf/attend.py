@@ -1,4 +1,4 @@
-"""The attention function that Hugging Face models call, and what each attention module is told."""
+"""The attention function that Hugging Face models call, and what each attention module is given."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from anyseq.patterns import Pattern
 from anyseq.positions import Toeplitz
 
 NAME = "anyseq"
-"""What transformers knows our attention by."""
+"""The name of anyseq's attention in transformers."""
 ATTACHMENT = "anyseq_attachment"
 """The attribute of a model that holds its `Attachment`."""
 GAIN = "anyseq_gain"
@@ -70,13 +70,13 @@ class Attachment:
 
     @property
     def gain(self) -> torch.nn.Module | None:
-        """Asked for anew at every call: adapters put another module in its place."""
+        """Looked up at every call: adapters put another module in its place."""
         return self.model._modules.get(GAIN)
 
 
 @dataclass(eq=False)
 class Site:
-    """What one attention module is told; cross-attention has neither pattern nor gain.
+    """What one attention module is given; cross-attention has neither pattern nor gain.
 
     cross, layer: None until the probe has found out; cross-attention has no layer number.
     """
@@ -117,7 +117,8 @@ def attend(
     if site is None:
         raise InvalidArgument(
             f"{type(module).__name__}: its config says attn_implementation='anyseq', but "
-            "anyseq.hf.use did not meet it; load saved models with anyseq.hf.from_pretrained, or "
+            "anyseq.hf.use was not called on it; load saved models with "
+            "anyseq.hf.from_pretrained, or "
             "call use on this very model (two that share one config object share its "
             "attn_implementation)"
         )
@@ -171,7 +172,7 @@ def _seen(
     if common["softcap"] is not None and bias is not None:
         raise InvalidArgument(
             f"softcap={common['softcap']} together with a bias or a float attention_mask: which "
-            "comes first is not known; give a bool attention_mask"
+            "is applied first is not known; give a bool attention_mask"
         )
     on = query.device
     arguments = common | {
@@ -195,6 +196,6 @@ def _refuse_others(others: dict[str, object]) -> None:
     for name, value in others.items():
         if name not in _HARMLESS and value is not None and value is not False:
             raise InvalidArgument(
-                f"{name}: the model hands this to attention, and anyseq.hf does not know what it "
-                "means there; call anyseq.hf.restore(model) to use the model with it"
+                f"{name}: the model hands this to attention, and anyseq.hf does not support "
+                "it there; call anyseq.hf.restore(model) to use the model with it"
             )

@@ -30,8 +30,8 @@ class Feed:
     def inputs(
         self, read: torch.Tensor, written: torch.Tensor, mask: torch.Tensor | None
     ) -> dict[str, Any]:
-        """`read` goes to the encoder of an encoder-decoder, `written` to its decoder, or to the
-        only stack that there is."""
+        """`read` goes to the encoder of an encoder-decoder, `written` to its decoder, or to
+        the only stack."""
         config, rows = self.model.config, len(written)
         given: dict[str, Any] = {
             name: _noise(self.model, name, rows) for name in self.names if name != IDS
@@ -48,7 +48,7 @@ class Feed:
 
 
 def feeds(model: PreTrainedModel) -> Iterator[Feed]:
-    """What may be tried, the most likely first: the main input, and that with another beside it."""
+    """The inputs to try, the most likely first: the main input, and that with another beside it."""
     base = model.base_model
     main: Any = base.main_input_name
     if main not in (IDS, *_OTHERS):

@@ -1,4 +1,4 @@
-"""A Transformer that goes to the Hugging Face Hub and comes from there."""
+"""A Transformer that can be pushed to and loaded from the Hugging Face Hub."""
 
 from __future__ import annotations
 

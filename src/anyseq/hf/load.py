@@ -54,7 +54,9 @@ def _named(architectures: Any, folder: Any) -> type[PreTrainedModel]:
     found = getattr(transformers, name, None) if isinstance(name, str) else None
     if not isinstance(found, type) or not issubclass(found, PreTrainedModel):
         raise FileProblem(
-            f"folder={str(folder)!r}: its config.json names {name!r} as its architecture, which is "
-            "no model of this transformers; give its class, from_pretrained(folder, model_class)"
+            f"folder={str(folder)!r}: its config.json names {name!r} as its architecture, "
+            "which this "
+            "version of transformers does not have; give its class, "
+            "from_pretrained(folder, model_class)"
         )
     return found

@@ -1,4 +1,4 @@
-"""The mask that Hugging Face asks for, as facts instead of an N x M tensor."""
+"""The mask that Hugging Face requests, as a description instead of an N x M tensor."""
 
 from __future__ import annotations
 
@@ -42,15 +42,15 @@ _KEEPS = {torch.Tensor.to, torch.Tensor.contiguous, torch.Tensor.detach}
 
 
 class AttentionMask(torch.Tensor):
-    """Who may look at whom, asked for by a model; shape (B, 1, N, M), memory of one entry.
+    """The mask that a model requests; shape (B, 1, N, M), memory of one entry.
 
     It is a tensor of four axes because models and `generate` hand such a mask on as it is. A model
-    that computes with it would compute with nothing, so that is refused by name.
+    that computed with it would get nothing, so this is an error that names the operation.
 
-    causal: key j <= query i. pattern: what else the model asks of i and j, or None.
+    causal: key j <= query i. pattern: the model's further restriction on i and j, or None.
     documents: (B, M) int64, the document of each key's position (chunks, packed sequences): a token
-        sees those of its own only; or None.
-    mask_mod: what the model asks by a function that is not a known one, and may look at the batch
+        attends to its own document only; or None.
+    mask_mod: a restriction given by a function that is not a known one, and may depend on the batch
         row; or None.
     key_mask: (B, M) bool, False for padding; None if there is none.
     extent: (B, 2) the position of the first real token and that after the last one; None if there
@@ -111,7 +111,7 @@ def build_mask(
 ) -> AttentionMask:
     """What is registered with `AttentionMaskInterface`.
 
-    mask_function(b, h, i, j) speaks of positions: i = q_offset + row, j = kv_offset + column.
+    mask_function(b, h, i, j) takes positions: i = q_offset + row, j = kv_offset + column.
     attention_mask: (B, positions so far) bool, False for padding.
     use_vmap: mask_function takes scalars only.
     how_to_build: when a dense mask may be left out and what dtype it has; there is none here.
@@ -177,7 +177,7 @@ def _window(part: MaskFunction, causal: bool) -> Pattern | None:
 
 
 def _documents(part: MaskFunction, rows: int, position: torch.Tensor) -> torch.Tensor | None:
-    """(B, M) the documents of positions (M,), if the function keeps documents apart: chunks counted
+    """(B, M) the documents of positions (M,), if the function separates documents: chunks counted
     from the first real token of each row, or sequences packed one after the other."""
     code = getattr(part, "__code__", None)
     if code is _IN_CHUNKS:
@@ -194,7 +194,7 @@ def _documents(part: MaskFunction, rows: int, position: torch.Tensor) -> torch.T
 
 
 def _crossed(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
-    """Documents that are alike in both ways of counting."""
+    """Documents that agree in both numberings."""
     other = other - other.min()
     return one * (other.max() + 1) + other
 

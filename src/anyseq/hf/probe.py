@@ -1,7 +1,8 @@
-"""Does it take effect? The model is run on a few tokens, and what its attention gives is watched.
+"""Does it take effect? The model is run on a few tokens, and the outputs of its attention are
+compared.
 
 Attention outputs are compared, layer by layer, not the model's own outputs: they have one row per
-token whatever head the model has, and the first layer sees exactly what the pattern allows.
+token whatever head the model has, and the first layer attends exactly to what the pattern allows.
 """
 
 from __future__ import annotations
@@ -103,13 +104,14 @@ def _idle(model: PreTrainedModel, attachment: Attachment) -> set[torch.nn.Module
 
 
 def _pooling(model: PreTrainedModel) -> set[torch.nn.Module]:
-    """The modules that pool tokens after the last layer: one query of their own looks at all."""
+    """The modules that pool tokens after the last layer: one query of their own attends to all."""
     heads = [head for head in model.modules() if "pool" in type(head).__name__.lower()]
     return {module for head in heads for module in head.modules()}
 
 
 def _check_reach(feed: Feed, attachment: Attachment, length: int) -> None:
-    """One token changes, another one in each batch row: only who can see it may notice."""
+    """One token changes, another one in each batch row: only tokens that attend to it may
+    change."""
     model = feed.model
     places = torch.tensor(sorted({0, length // 4, length // 2, length - 1}))
     start = torch.arange(length) == places[:, None]
@@ -132,7 +134,7 @@ def _compare_reach(
     reached: torch.Tensor,
     patterns: Patterns,
 ) -> None:
-    """reached (B, N): the tokens that may differ; each layer adds those that look at them."""
+    """reached (B, N): the tokens that may differ; each layer adds those that attend to them."""
     for one, other in zip(plain, record, strict=True):
         differs = _differs(one, other)
         if not differs.any() or differs.shape != reached.shape:
@@ -143,14 +145,14 @@ def _compare_reach(
         if (differs & ~reached).any():
             row, token = (differs & ~reached).nonzero()[0].tolist()
             raise UnsupportedModel(
-                f"{type(model).__name__}: token {token} noticed a change of a token that the "
-                f"pattern or causality hides from it, in {type(one.module).__name__} (batch row "
+                f"{type(model).__name__}: token {token} changed with a token that the pattern "
+                f"or causality hides from it, in {type(one.module).__name__} (batch row "
                 f"{row} of the probe); the model carries information past its attention mask"
             )
 
 
 def _allowed(seen: Seen, pattern: Pattern | None) -> torch.Tensor:
-    """(B, N, N): who may look at whom in one layer, in any head."""
+    """(B, N, N): which tokens each token may attend to in one layer, in any head."""
     batch, length, heads = seen.out.shape[:3]
     allowed = torch.ones(batch, length, length, dtype=torch.bool)
     if pattern is not None:
@@ -166,7 +168,7 @@ def _allowed(seen: Seen, pattern: Pattern | None) -> torch.Tensor:
 
 def _check_padding(feed: Feed, attachment: Attachment, length: int) -> None:
     """Tokens under padding change, on the left, where causality does not hide them too: no other
-    token may notice."""
+    token may change."""
     model = feed.model
     real = torch.arange(length, device=model.device) >= max(1, length // 4)
     usual = tokens(model, length)[None]
@@ -178,7 +180,7 @@ def _check_padding(feed: Feed, attachment: Attachment, length: int) -> None:
         differs = _differs(one, other)
         if differs.shape[1] == length and (differs & real.cpu()).any():
             raise UnsupportedModel(
-                f"{type(model).__name__}: a token noticed a change of padding, in "
+                f"{type(model).__name__}: a token changed with the padding, in "
                 f"{type(one.module).__name__}; the padding mask does not reach its attention"
             )
 

@@ -3,7 +3,7 @@
 `save_pretrained` writes into config.json
 
     "attn_implementation": "anyseq"    transformers refuses to load this where nobody has registered
-                                       it, and what we register refuses to run without `use`
+                                       it, and the registered function refuses to run without `use`
     "anyseq": {...}                    the pattern, or those of the layers, whether there is a gain,
                                        the backend
 
@@ -65,8 +65,8 @@ class Saving:
 
 
 def _facts(attachment: Attachment) -> dict[str, Any]:
-    """JSON-ready. A pattern that holds somebody's function cannot be written down: that it is
-    missing is."""
+    """JSON-ready. A pattern with a user-defined function cannot be written down; that it is missing
+    is recorded."""
     facts: dict[str, Any] = {
         "version": _VERSION,
         "pattern": None,
@@ -85,8 +85,8 @@ def _facts(attachment: Attachment) -> dict[str, Any]:
 def described(
     config: PreTrainedConfig, folder: Any, variant: str | None, **where: Any
 ) -> dict[str, Any]:
-    """What `use` had put on the model that is saved there, with this config, as arguments for
-    it."""
+    """What `use` had put on the model saved there with this config, as arguments of
+    `use`."""
     facts = getattr(config, "anyseq", None)
     if not isinstance(facts, dict) or config._attn_implementation != NAME:
         raise FileProblem(

@@ -1,7 +1,7 @@
-"""What the queries of one call may see: the model's mask and the pattern, together.
+"""What the queries of one call may attend to: the model's mask and the pattern together.
 
-A pattern speaks of places in a sequence, and the sequences of a padded batch begin in different
-places. Unless a pattern looks at i - j only, batch rows that begin and end alike are attended to
+A pattern is about places in a sequence, and the sequences of a padded batch begin in different
+places. Unless a pattern depends on i - j only, batch rows that begin and end alike are attended to
 together, without their padding: each as it would be alone, at the cost of the pattern.
 """
 
@@ -37,14 +37,14 @@ class View:
     q_offset: int = 0
 
     def of(self, term: torch.Tensor, *, columns: bool = True) -> torch.Tensor:
-        """The part of (B or 1, H, N, M) that is seen here; without columns, of (B, H, N, ...)."""
+        """The part of (B or 1, H, N, M) in this view; without columns, of (B, H, N, ...)."""
         if self.rows is not None and len(term) > 1:
             term = term[self.rows.to(term.device)]
         term = term[:, :, self.queries]
         return term[..., self.keys] if columns else term
 
     def of_keys(self, side: torch.Tensor) -> torch.Tensor:
-        """The part of keys or values (B, H, M, D) that is seen here."""
+        """The part of keys or values (B, H, M, D) in this view."""
         chosen = side if self.rows is None else side[self.rows.to(side.device)]
         return chosen[:, :, self.keys]
 
@@ -57,8 +57,8 @@ def views(
 ) -> list[View]:
     """One for all batch rows, or one for each group of them; queries in none are padding.
 
-    `pattern` acts on positions, which a mask of our own knows and a 4D mask of the caller does not,
-    unless there are as many queries as keys.
+    `pattern` acts on positions, which an `AttentionMask` knows and a 4D mask of the caller does
+    not, unless there are as many queries as keys.
     """
     if isinstance(mask, AttentionMask):
         return _own(mask, pattern, rows, columns)
@@ -101,7 +101,7 @@ def _part(
     """Batch rows whose sequences lie in the positions of `extent`, and keys up to position `end`.
 
     `pattern` is that of the tokens there, counted from the first of them; one that fits a single
-    length must fit that of the batch. What the model asks itself is of its own positions.
+    length must fit that of the batch. The model's own restrictions use its own positions.
     """
     first, after = extent
     key, query = max(first, mask.kv_offset), max(first, mask.q_offset)
@@ -136,8 +136,8 @@ def _part(
 
 
 def _same_anywhere(pattern: Pattern, extent: torch.Tensor) -> bool:
-    """Whether it looks at i - j only, in the same way for all lengths up to that of the batch: then
-    it does not matter where a sequence begins or ends."""
+    """Whether it depends on i - j only, in the same way for all lengths up to that of the batch:
+    then it does not matter where a sequence begins or ends."""
     longest = int(extent.max())
     lengths = set((extent[:, 1] - extent[:, 0]).tolist())
     for head in pattern.heads():
@@ -152,13 +152,13 @@ def _same_anywhere(pattern: Pattern, extent: torch.Tensor) -> bool:
 
 
 def _can_grow(pattern: Pattern, causal: bool) -> bool:
-    """Rows keep their edges as n grows, so that what was cached for old tokens stays true. Under
-    causality a row has no edges to tokens still to come."""
+    """Rows keep their edges as n grows, so that what was cached for old tokens stays valid.
+    Under causality a row has no edges to later tokens."""
     return pattern.prefix_stable or (causal and keeps_its_past(pattern))
 
 
 def _shifted(mask_mod: MaskMod, start: int, rows: torch.Tensor | None = None) -> MaskMod:
-    """The function seen from position `start`, and from some batch rows."""
+    """The function relative to position `start`, for some batch rows."""
 
     def moved(b: torch.Tensor, h: torch.Tensor, i: torch.Tensor, j: torch.Tensor) -> torch.Tensor:
         return mask_mod(b if rows is None else rows.to(b.device)[b], h, i + start, j + start)
@@ -179,7 +179,7 @@ def _given(mask: torch.Tensor, pattern: Pattern | None, rows: int, columns: int)
     if pattern is not None and rows != columns:
         raise InvalidArgument(
             f"attention_mask of shape {tuple(mask.shape)} with a pattern and a cache: which "
-            "positions it speaks of is not known; give the (B, tokens) mask, or use_cache=False"
+            "positions it is about is not known; give the (B, tokens) mask, or use_cache=False"
         )
     whole = View(slice(rows), slice(columns))
     if mask.dtype != torch.bool:

@@ -1,4 +1,4 @@
-"""What others wrap around a model: adapters, compilers, copies for many devices."""
+"""Wrappers around a model: adapters, compilers, copies for many devices."""
 
 from __future__ import annotations
 

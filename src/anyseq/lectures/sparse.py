@@ -15,6 +15,7 @@ from anyseq.lectures.slide import Slide
 from anyseq.nn import Transformer
 from anyseq.patterns import (
     Blocks,
+    Dilated,
     Fixed,
     Full,
     Global,
@@ -36,6 +37,7 @@ PATTERNS: dict[str, Pattern | tuple[Pattern, ...]] = {
     "strided(8), split": Strided(8).split(),
     "fixed(8), split": Fixed(8).split(),
     "logsparse": LogSparse(),
+    "dilated(3, 4)": Dilated(3, 4),
     "blocks(8)": Blocks(8),
 }
 """What each token attends to; two patterns repeat to alternate layers."""
@@ -97,7 +99,8 @@ def slides() -> Iterator[Slide]:
             'no more than k^s tokens after s layers: hence the column "at least". What '
             "window(4) reaches grows by 4 tokens a layer on each side, so it needs "
             "ceil(63/4) = 16. A global token is a hub: two layers are enough. Tokens of "
-            "different blocks never meet; no depth repairs that.",
+            "different blocks never meet, nor do neighbours in a dilated window, which attends to "
+            "every fourth token; no depth repairs that.",
         ),
         (("reach", reach_figure()),),
     )

@@ -1,4 +1,4 @@
-"""Models of others, read as Designs: what they declare, and what is seen when they are run."""
+"""Existing models, read as Designs: what they declare, and what is seen when they are run."""
 
 from anyseq.models.as_design import BORROWS, READS_THE_ENCODER
 from anyseq.models.context import LONGEST

@@ -1,4 +1,4 @@
-"""What was seen of a stack of layers, and what its config declares, as a Design."""
+"""A stack of layers as a Design, from what was seen and what its config declares."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def as_design(stack: SeenStack, declared: Declared, tokens: int) -> Described:
 
 
 def _idle(layer: Layer) -> Layer:
-    """The layer with attention that brings a token nothing but itself."""
+    """The layer with attention that gives each token only its own content."""
     return Layer(Blocks(1), feedforward=layer.feedforward)
 
 
@@ -85,13 +85,13 @@ BORROWS = "layers attend to keys and values of earlier layers"
 READS_THE_ENCODER = "layers also attend to what the encoder read"
 
 _DECAYS = ("Mamba", "Recurrent")
-"""In the names of modules that carry a state by decays of its features, each free: state spaces and
-RG-LRU, not delta rules."""
+"""Parts of the names of modules that carry a state whose features decay independently: state spaces
+and RG-LRU, not delta rules."""
 
 
 def _left_out(stack: SeenStack) -> Iterator[str]:
-    """What the Design does not say. A network of it can do the same, with more features: keep what
-    a layer read for a later one. The other way round nothing is said."""
+    """What the Design leaves out. A network of the Design can do the same with more features: it
+    keeps what a layer read for a later one. Nothing is claimed about the converse."""
     if stack.crossing:
         yield f"{stack.crossing} {READS_THE_ENCODER}"
     borrowed = sum(seen.borrows for seen in stack.layers)
@@ -103,23 +103,24 @@ def _left_out(stack: SeenStack) -> Iterator[str]:
 
 
 def _unproved(stack: SeenStack) -> Iterator[str]:
-    """What the design holds, as an upper bound, and no theorem says it can do."""
+    """What the design has only as an upper bound, since no theorem says that the model can do
+    it."""
     for kind in dict.fromkeys(
         seen.module[1] for seen in stack.layers if isinstance(seen.mixer, Recurrence)
     ):
         if not any(part in kind for part in _DECAYS):
-            yield f"{kind} carries a state, but not by decays that theorems speak of"
+            yield f"{kind} carries a state, but not by decays that a theorem covers"
 
 
 class _NoLayer(Exception):
-    """Why a layer is none that a Design can have."""
+    """Why a Design cannot have such a layer."""
 
 
 def _layer(seen: SeenLayer, number: int, declared: Declared) -> Layer:
     if seen.hides:
         raise _NoLayer(f"it holds {seen.hides} layers of attention that cannot be told apart")
     if seen.pattern is None:
-        raise _NoLayer("who sees whom is none of the patterns that are known here")
+        raise _NoLayer("its mask is not one of the known patterns")
     if seen.mixer is None:
         raise _NoLayer("it mixes tokens, but not by attention, a recurrence or a convolution")
     if isinstance(seen.mixer, Mixer):
@@ -148,10 +149,10 @@ def _position(seen: SeenLayer, number: int, declared: Declared) -> Position:
         base = declared.base(number)
         return Rotary() if base is None else Rotary(base)
     if told.kind == "content":
-        raise _NoLayer("scores mix offset and content, which none of the Positions does")
+        raise _NoLayer("scores mix offset and content in a way that none of the Positions does")
     if told.kind == "absolute":
-        raise _NoLayer("scores depend on positions in another way than by their offset")
-    raise _NoLayer("its scores could not be seen, nor what they know of positions")
+        raise _NoLayer("scores depend on positions other than by their offset")
+    raise _NoLayer("its scores could not be observed, nor how they depend on positions")
 
 
 def _bias(told: Told, seen: SeenLayer, declared: Declared) -> Position:

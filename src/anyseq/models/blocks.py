@@ -1,4 +1,4 @@
-"""What is around the mixing half of a block: where its norms are, and its feed-forward half."""
+"""The rest of a block around its mixing half: where its norms are, and its feed-forward half."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def norm_place(step: Step, mixing: Sequence[Step]) -> str | None:
 
 def _place_among(step: Step, norms: Sequence[Call]) -> str | None:
     """The same for a model that calls the parts of its blocks itself: whether what a norm got, and
-    handed to the step, reaches the next norm past the step, too. A norm forgets how long a vector
-    is; a residual does not."""
+    handed to the step, reaches the next norm past the step, too. A norm loses the length of a
+    vector; a residual keeps it."""
     before = next((norm for norm in norms if norm.handed_on is step.call.x), None)
     later = norms[norms.index(before) + 1 :] if before is not None else []
     if before is None or not later or before.x is None or later[0].x is None:
@@ -66,7 +66,7 @@ def _matrices(calls: Sequence[Call]) -> int:
 
 
 def is_whole_block(call: Call) -> bool:
-    """Whether a call that attends in its own code is a block, with its feed-forward half: the last
+    """Whether a call whose own code attends is a block with its feed-forward half: the last
     matrix of attention is followed by two more."""
     after = [one for part in call.parts[call.scored_before :] for one in part.walk()]
     return bool(call.scores) and _matrices(after) > 2

@@ -1,4 +1,4 @@
-"""Layers that attend to the keys and values of earlier ones: by x alone they mix nothing."""
+"""Layers that attend to the keys and values of earlier layers: given x alone they mix nothing."""
 
 from __future__ import annotations
 

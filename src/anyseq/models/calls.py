@@ -20,8 +20,9 @@ _FUSED = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default
 class Call:
     """One call of a module.
 
-    x, out: (batch, tokens, features) what came in and went out, as part of one graph of autograd;
-        None if it was something else. handed_on: what the caller got, equal to out.
+    x, out: (batch, tokens, features) the input and the output, as part of one graph of autograd;
+    None
+        if they were not such tensors. handed_on: what the caller got, equal to out.
     scores: what was put through softmax, masked, one for each such operation of its own.
     scored_before: its parts that were called before the first of them.
     """
@@ -51,7 +52,7 @@ class Call:
         return torch.Size() if self.x is None else self.x.shape
 
     def again(self, x: torch.Tensor) -> Any:
-        """The same call with another x, and nothing remembered from calls before."""
+        """The same call with another x, and nothing kept from earlier calls."""
         args = [x if value is self.x else value for value in self.args]
         kwargs = {key: x if value is self.x else value for key, value in self.kwargs.items()}
         return self.module(*args, **kwargs | dict.fromkeys(_MEMORIES & kwargs.keys()))
@@ -64,7 +65,7 @@ class Call:
 
 
 def record(model: torch.nn.Module, run: Callable[[], Any], scores: bool = True) -> Call:
-    """The calls of a run, with their scores if these are asked for, which takes time. `run` calls
+    """The calls of a run, with their scores if requested, which takes time. `run` calls
     the model."""
     root = Call("", model, (), {})
     with watched(model, root, scores):
@@ -106,8 +107,8 @@ def watched(model: torch.nn.Module, root: Call, scores: bool) -> Iterator[None]:
 
 
 class _Scores(TorchDispatchMode):
-    """Notes what goes into softmax, in the call under way: by the operations themselves, so that it
-    does not matter which function of torch they are part of."""
+    """Records what goes into softmax, in the call under way: by the operations themselves, so that
+    it does not matter which function of torch they are part of."""
 
     def __init__(self, stack: list[Call]) -> None:
         super().__init__()
@@ -160,13 +161,13 @@ def is_sequence(value: Any) -> bool:
 
 
 def adds_residual(call: Call) -> bool:
-    """Whether a call is handed the residual beside x, to add it itself, as Bloom's are."""
+    """Whether a call gets the residual beside x, to add it itself, as Bloom's do."""
     others = (one for one in (*call.args, *call.kwargs.values()) if one is not call.x)
     return any(is_sequence(one) and one.shape == call.shape for one in others)
 
 
 def first_sequence(out: Any) -> torch.Tensor | None:
-    """The sequence that a module gives, of what else it may give beside it."""
+    """The sequence among the outputs of a module."""
     if isinstance(out, dict):
         out = tuple(out.values())
     if isinstance(out, tuple | list):

@@ -1,4 +1,4 @@
-"""A cap on scores that follows an additive bias: what it may show, as finer labels."""
+"""A cap on scores that follows an additive bias: what it may reveal, as finer labels."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 from anyseq.design import Design, Layer
 from anyseq.positions import URPE, Place, Shaw, base_of
 
-CAPPED = "scores are capped after a bias was added, of which nothing is proved"
+CAPPED = "scores are capped after a bias is added, about which nothing is proved"
 
 
 def as_capped(design: Design) -> Design | None:

@@ -19,11 +19,11 @@ _LAYERS = ("num_hidden_layers", "num_layers", "n_layer", "encoder_layers", "deco
 
 
 def as_config(given: Any) -> PreTrainedConfig:
-    """The config that is meant: a transformers config, a dictionary, or the path of a config.json
+    """The config: a transformers config, a dictionary, or the path of a config.json
     or of its folder.
 
     Configs that name code of their own (auto_map) are refused unless transformers has a model of
-    that type itself; that is the one that is read.
+    that type itself; then that one is read.
     """
     config = given if isinstance(given, PreTrainedConfig) else _load(given)
     module = type(config).__module__
@@ -48,8 +48,8 @@ def text_part(config: PreTrainedConfig) -> PreTrainedConfig:
         text = config.get_text_config()
     except ValueError as problem:
         raise UnsupportedModel(
-            f"{type(config).__name__} has several text configs, so that it is not clear which is "
-            "meant; give the one that you ask about"
+            f"{type(config).__name__} has several text configs, so it is ambiguous; give the one "
+            "that you mean"
         ) from problem
     if not isinstance(text, PreTrainedConfig):
         raise UnsupportedModel(

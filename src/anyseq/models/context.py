@@ -1,5 +1,5 @@
-"""The length that a model is read for, where nobody says one: that which it was made for, or a
-shorter one, where its patterns are too costly to follow that far."""
+"""The length at which a model is read unless one is given: the one it was made for, or
+a shorter one where its patterns are too costly at that length."""
 
 from __future__ import annotations
 
@@ -36,8 +36,9 @@ def trained_length(config: Any, part: str) -> int | None:
 
 
 def followed_length(design: Design) -> int:
-    """How many of its tokens a design is judged for: all, if its patterns depend on i - j alone,
-    which is cheap at any length; otherwise so many that not too many pairs see each other."""
+    """The number of tokens for which a design is judged: all, if its patterns depend on i - j
+    alone, which is cheap at any length; otherwise few enough that not too many pairs are
+    connected."""
     fixed = any(pattern.natural_length is not None for pattern in design.cycle)
     if fixed or all(pattern.offsets(design.size) is not None for pattern in design.cycle):
         return design.tokens

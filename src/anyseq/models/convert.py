@@ -99,5 +99,6 @@ def _compare(model: Any, made: Transformer) -> None:
     if not error <= max(least, 1e-9):
         raise UnsupportedModel(
             f"{type(model).__name__}: the Transformer made of it differs by {error:.1e} of its "
-            "largest output, so it does something that was not read; use anyseq.hf.use instead"
+            "largest output, so it does something that reading did not find; use anyseq.hf.use "
+            "instead"
         )

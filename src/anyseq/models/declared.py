@@ -1,4 +1,4 @@
-"""What a Hugging Face config says of the attention of its model, where it says it."""
+"""What a Hugging Face config declares about the attention of its model."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def rotary_base(config: Any, layer: int) -> float | None:
 
 
 def scaled_rotary(config: Any, layer: int, plain: Rotary) -> Rotary:
-    """The rotary positions of a layer with what a Design leaves out, since it matters to no
-    verdict: how many features are turned, and how angles are scaled for long sequences."""
+    """The rotary positions of a layer with what a Design leaves out because no verdict depends on
+    it: how many features are turned, and how angles are scaled for long sequences."""
     own = _rope(config, layer)
     share = own.get("partial_rotary_factor", said(config, "partial_rotary_factor")) or 1.0
     factor = own.get("factor", 1.0)
@@ -79,7 +79,7 @@ def scaled_rotary(config: Any, layer: int, plain: Rotary) -> Rotary:
 
 
 def _rope(config: Any, layer: int) -> Mapping[str, Any]:
-    """What is said of the rotary positions of a layer, counted from 0."""
+    """What the config says about the rotary positions of a layer, counted from 0."""
     given = said(config, "rope_parameters")
     if not isinstance(given, Mapping):
         return {}
@@ -116,7 +116,7 @@ def room(config: Any, small: Any, seen: int) -> int | None:
 
 
 def limits(config: Any, tokens: int) -> Iterator[str]:
-    """What holds from some length on, and makes more of a model than its layers show."""
+    """What applies beyond some length, and which a small copy does not show."""
     for name in ("index_topk", "keep_window_size"):
         kept = said(config, name)
         if isinstance(kept, int) and tokens > kept:
@@ -130,7 +130,7 @@ def limits(config: Any, tokens: int) -> Iterator[str]:
 
 
 def additions(config: Any, tokens: int) -> Iterator[str]:
-    """What a Design does not say, and what changes no mask and no position."""
+    """What a Design does not describe, and what changes neither masks nor positions."""
     if said(config, "attn_temperature_tuning") and tokens > getattr(config, "floor_scale", tokens):
         yield "queries are scaled by a number that grows with their position (floor_scale)"
     for name in ("attn_logit_softcapping", "attn_logit_softcap"):
@@ -139,7 +139,7 @@ def additions(config: Any, tokens: int) -> Iterator[str]:
 
 
 def details(config: Any) -> Iterator[str]:
-    """What is worth saying, and matters to no verdict."""
+    """What is worth reporting, though no verdict depends on it."""
     experts = next(
         (
             said(config, name)

@@ -37,8 +37,8 @@ class Step:
 
 def dependence(x: torch.Tensor, out: torch.Tensor, rows: int) -> Array:
     """(tokens, tokens) bool [k, j], for x and out (rows, tokens, features) or (tokens, rows,
-    features). Rows of the batch hold equal sequences and know nothing of each other: row b is asked
-    about outputs b, b + rows, ..., in turn."""
+    features). Rows of the batch hold equal sequences and do not influence each other: row b is
+    used for outputs b, b + rows, ..."""
     if x.shape[0] != rows:
         turned = out.transpose(0, 1)
         return _dependence(x, turned, lambda gradient: gradient.transpose(0, 1))
@@ -102,7 +102,8 @@ def mixes(sees: Array) -> bool:
 
 
 def _composed(parts: Sequence[Step], tokens: int) -> Array:
-    """What can be seen through all of them, one after the other, past each of them too."""
+    """Which tokens each token depends on through all of them, one after the other, each with its
+    residual."""
     found = np.eye(tokens, dtype=bool)
     for one in parts:
         if one.sees is not None and len(one.sees) == tokens:

@@ -1,4 +1,4 @@
-"""What is known of a stack of layers, in words; whether it is declared, or was only seen."""
+"""What is known about a stack of layers, in words, and whether it is declared or was only seen."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _no_base(layer: int) -> None:
 
 @dataclass(frozen=True)
 class Declared:
-    """What is known of a model without running it.
+    """What is known about a model without running it.
 
     checked: whether a person compared what is read of its family with its source.
     base: the base of rotary positions in a layer, counted from 0; None if none are declared.
@@ -58,7 +58,8 @@ class Declared:
 def facts_of(
     stack: SeenStack, layers: Sequence[Layer], declared: Declared, position: Position | None
 ) -> Iterator[Fact]:
-    """What is known of a stack, and how. layers: those that a Design can have; all, if it can."""
+    """What is known about a stack, and how it is known. layers: those that a Design can have; all,
+    if it can."""
     sure: Source = "declared" if declared.checked else "seen"
     yield from _patterns(stack, declared)
     if position == Absolute():
@@ -78,7 +79,7 @@ def facts_of(
 
 
 def _patterns(stack: SeenStack, declared: Declared) -> Iterator[Fact]:
-    """Who sees whom, layer by layer, equal neighbours together."""
+    """Which tokens each token attends to, layer by layer, equal neighbours together."""
     rows = [
         (_seen_text(seen), _is_declared(seen, declared), one)
         for one, seen in enumerate(stack.layers, 1)

@@ -1,4 +1,4 @@
-"""Families of which a person knows more than a look at a small copy shows."""
+"""Families about which more is known than running a small copy shows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What a torch module takes, found by trying: how many features, which length, numbers or ids."""
+"""What a torch module takes, found by trying: the number of features, the length, numbers or
+ids."""
 
 from __future__ import annotations
 
@@ -103,7 +104,7 @@ def _sizes(module: torch.nn.Module) -> list[int]:
 
 def features_of(module: torch.nn.Module) -> int:
     """How many features a module takes: what it says itself, or the first of its parts that does;
-    a norm says it by its shape. 1 if nobody does."""
+    a norm gives it by its shape. 1 if none does."""
     for part in module.modules():
         for name in ("features", "in_features", "dim", "d_model", "embed_dim", "input_size"):
             value = getattr(part, name, None)

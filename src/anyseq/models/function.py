@@ -19,7 +19,7 @@ class Function:
     """(batch, tokens, features) -> (batch, tokens, anything), float64: a copy of a model, in
     evaluation mode. The model itself is never touched, nor are torch's random numbers. Of a tuple,
     as recurrent layers give it, the output is the first. tokens: a length that it takes.
-    reads_ids: whether the module takes ids, in whose place numbers are handed on."""
+    reads_ids: whether the module takes ids, in whose place numbers are passed on."""
 
     def __init__(
         self,
@@ -70,8 +70,8 @@ class Function:
 @contextmanager
 def random_weights(module: torch.nn.Module, seed: int, gain: float = 1.0) -> Iterator[None]:
     """Every floating-point parameter is normal, of a size that keeps activations near 1, times
-    `gain`: biases and the scales of norms too, since what starts at 0 or 1 would look like
-    structure. Buffers stay as they are. Afterwards the weights are the model's own again."""
+    `gain`: biases and the scales of norms too, since values that start at 0 or 1 would be mistaken
+    for structure. Buffers stay as they are. Afterwards the weights are the model's own again."""
     rng = generator(seed)
     parameters = [one for one in module.parameters() if one.is_floating_point()]
     own = [parameter.detach().clone() for parameter in parameters]

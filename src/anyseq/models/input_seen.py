@@ -1,4 +1,4 @@
-"""What a model adds to its input to tell tokens where they are, by running it on equal ones."""
+"""What a model adds to its input to mark positions, found by running it on equal tokens."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The layers of a model, by running it: who sees whom, what tells tokens where they are, and what
+"""The layers of a model, by running it: which tokens each attends to, how positions enter, and what
 else a block has."""
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ class SeenLayer:
     """One layer, as it was seen.
 
     module: its name in the model, and its class. tokens: how many it was run on.
-    pattern: who sees whom; None if it is none that is known here.
-    mixer: "attention", what is in its place, or None if that is not known.
-    told: what attention knows of where tokens are.
+    pattern: which tokens each token attends to; None if it is not
+    a known pattern. mixer: "attention", what replaces it, or None if that is
+    not known. told: how attention depends on positions.
     norms: the place of the block's norms. beside: whether it runs side by side with the layer
         before, on the same input. borrows: whether it attends to keys of earlier layers only; then
-        what it is told is what an earlier layer with the same pattern is told.
+        it depends on positions as an earlier layer with the same pattern does.
     hides: how many calls of attention it holds that could not be told apart, if several.
     extras: what else its attention has, by the names of its parts.
     """
@@ -65,8 +65,8 @@ class SeenStack:
     """The layers that follow each other on one sequence. tokens: how many they were run on.
 
     part: "encoder" or "decoder" of a model that has both, otherwise "".
-    entered: the first layer before which equal tokens become different though no layer before it
-        tells them apart; None if there is none.
+    entered: the first layer before which equal tokens become different though no layer before
+        it distinguishes them; None if there is none.
     tied: whether modules are called more than once. crossing: calls of attention to another
         sequence.
     """
@@ -101,7 +101,7 @@ class Runs:
 
 
 def look(runs: Runs) -> tuple[SeenStack, ...]:
-    """What is seen of a model's stacks of layers."""
+    """What running a model shows of its stacks of layers."""
     root = record(runs.model, runs.different)
     found = with_borrowing(steps(root, runs.rows), root)
     same = record(runs.model, runs.equal, scores=False)
@@ -173,8 +173,8 @@ def _first_told(
     mixing: Sequence[Step], layers: Sequence[SeenLayer], again: dict[Call, Call], runs: Runs
 ) -> int | None:
     """The layer before which positions enter, past the input: with equal tokens, as long as all
-    layers average, every layer gets the same for all of them. What is small where it is first seen
-    is rounding, which deep networks and routers make large."""
+    layers average, every layer gets the same for all of them. A difference that is small at first
+    is rounding, which deep networks and routers amplify."""
     for number, (step, layer) in enumerate(zip(mixing, layers, strict=True)):
         call = again.get(step.call)
         if call is None or call.x is None or call.shape != step.call.shape:
@@ -259,7 +259,7 @@ def _extras(call: Call) -> tuple[str, ...]:
     names = {name.lower() for name, _ in call.module.named_children()}
     found = []
     if any("norm" in name and name[0] in "qk" for name in names):
-        found.append("queries and keys are normed")
+        found.append("queries and keys are normalised")
     if any(name.startswith(("gate", "g_proj", "attn_gate")) for name in names):
         found.append("what heads give is gated")
     return tuple(found)
@@ -271,7 +271,7 @@ def _has_sinks(call: Call) -> bool:
 
 
 def _cropped(step: Step, lengths: tuple[int, ...]) -> np.ndarray[Any, Any]:
-    """Who sees whom, without padding that the model itself adds at the end."""
+    """Which tokens attend to which, without padding that the model itself adds at the end."""
     sees = step.sees
     assert sees is not None
     for length in lengths:
@@ -281,8 +281,8 @@ def _cropped(step: Step, lengths: tuple[int, ...]) -> np.ndarray[Any, Any]:
 
 
 def _other_mixer(pattern: Recognised | None, call: Call, rows: int) -> Mixer | None:
-    """What mixes without softmax: what reaches back to the first token carries a state; what
-    reaches a few tokens, and does the same everywhere, is a convolution."""
+    """What mixes without softmax: if it depends on all tokens back to the first, it carries a
+    state; if it depends on a few tokens, in the same way everywhere, it is a convolution."""
     if pattern is None:
         return None
     small = pattern.small

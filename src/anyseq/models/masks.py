@@ -26,7 +26,7 @@ class Recognised:
 
 
 def recognised(sees: Array, widths: Widths, others: Sequence[Recognised] = ()) -> Recognised | None:
-    """The pattern whose mask was seen; None if it is none of these: all tokens, those before,
+    """The pattern whose mask was seen; None if it is not one of these: all tokens, those before,
     windows, chunks, and what is known of the family."""
     tokens = len(sees)
     for found in (*_candidates(sees, widths), *others):

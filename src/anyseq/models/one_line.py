@@ -1,4 +1,4 @@
-"""Messages of others, in one line."""
+"""Error messages of other libraries, in one line."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""What a model does, seen from outside: on identical tokens, under permutations, token by token.
+"""What a model does, observed from outside: on identical tokens, under permutations, token by
+token.
 
-Every question is put to the model with its own weights and with random ones. What holds for all of
-them is how the model is built, as far as can be seen; what fails once is no property of it.
+Every test is run with the model's own weights and with random ones. What holds for
+all of them is taken as a property of the architecture; what fails once is not one.
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ _SYMMETRIES = ("permutations", "reversal", "rotation")
 
 @dataclass(frozen=True, eq=False)
 class Probe:
-    """What was seen of a model.
+    """What running a model showed.
 
     classes: (tokens,) two positions have one number if on identical tokens their outputs were equal
         in every trial.
     equivariant: those of "permutations", "reversal" and "rotation" with which the model commuted in
         every trial; () for one token, where they say nothing.
-    depends: (tokens, tokens) bool: output k was seen to depend on token j in some trial.
+    depends: (tokens, tokens) bool: output k depended on token j in some trial.
     trials: sets of weights tried, its own included.
     rounding: outputs that differ by no more count as equal; the largest of all trials.
     """
@@ -48,8 +49,8 @@ class Probe:
 def probe(
     model: torch.nn.Module | Function, tokens: int, features: int | None = None, seed: int = 0
 ) -> Probe:
-    """Run a copy of the model on identical tokens, on permuted ones, and on ones of which a single
-    token changes; see `as_function` for what it can be, and `Probe` for what is returned."""
+    """Run a copy of the model on identical tokens, on permuted ones, and on sequences in which a
+    single token changes; see `as_function` for what `what` can be, and `Probe` for the result."""
     at_least_one("tokens", tokens)
     function = model if isinstance(model, Function) else as_function(model, features, tokens)
     together = np.ones((tokens, tokens), dtype=bool)
@@ -71,14 +72,14 @@ def probe(
 
 
 def _weights(function: Function, seed: int) -> Iterator[int]:
-    """Numbers of trials; while each is handed out, the function has the weights of that trial."""
+    """Yields the numbers of trials; meanwhile the function has the weights of that trial."""
     for trial in range(1 + _RANDOM_WEIGHTS * function.has_weights):
         with function.random_weights(seed + trial) if trial else nullcontext():
             yield trial
 
 
 def _check_sane(function: Function, x: torch.Tensor, size: float) -> None:
-    """Equal inputs must give equal outputs, and no sequence may depend on another one."""
+    """Equal inputs must give equal outputs, and no sequence may depend on another."""
     out = function(x)
     if not _close(function(x), out, size):
         raise InvalidArgument(f"{function.name} gives different outputs for the same input")
@@ -119,8 +120,8 @@ def _changes(function: Function, x: torch.Tensor, size: float) -> np.ndarray:
 
 def _gradients(function: Function, x: torch.Tensor) -> np.ndarray:
     """(tokens, tokens) bool [k, j]: the derivative of output k by token j is not exactly 0. It
-    finds what is too small to be seen in a change; where there are no derivatives, or they are NaN
-    as those of a softmax that sees nothing, it finds nothing."""
+    finds what is too small to show in a change; where there are no derivatives, or they are NaN as
+    those of a softmax with nothing to attend to, it finds nothing."""
     tokens = len(x)
     same = x.expand(tokens, -1, -1).clone().requires_grad_()
     try:

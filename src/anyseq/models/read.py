@@ -25,18 +25,19 @@ _MOST_TOKENS = 256  # for masks that are looked at pair by pair
 
 
 def read(what: Any, tokens: int | None = None, *, example: Any = None) -> Reading:
-    """What a model is, as a Design, and how each fact is known.
+    """A model as a Design, and how each fact about it is known.
 
     what: a Hugging Face model or config (an object, a dictionary, or the path of a config.json or
         of its folder); any torch module that maps (batch, tokens, features), or ids, to (batch,
         tokens, anything).
     tokens: the length to read it for. Unless given, that of a Hugging Face model is the one it was
         made for (max_position_embeddings and the like), or a shorter one where its patterns are too
-        costly to follow so far, which the facts say; else it is 16, or one that the module takes.
-    example: what a torch module takes, where that is something else, such as pictures: a tensor,
+        costly at that length, which the facts say; else it is 16, or a length that the module
+        takes.
+    example: the input of a torch module that takes something else, such as pictures: a tensor,
         of which the first item of the batch is used, or a tuple or a dictionary of them.
 
-    Of a Hugging Face model a small copy is built from the config, with random weights, and run on
+    For a Hugging Face model a small copy is built from the config, with random weights, and run on
     the CPU; nothing is downloaded, no code but transformers' own is run. A torch module is copied
     and run as it is, at that length.
     """
@@ -101,8 +102,8 @@ def _read_transformer(module: Transformer, tokens: int | None) -> Reading:
 
 
 def _read_model(model: Any, tokens: int | None) -> Reading:
-    """A Hugging Face model is what its config says, as long as its class is transformers' own and
-    nobody changed its attention."""
+    """A Hugging Face model is what its config says, if its class is transformers' own and
+    its attention is unchanged."""
     from anyseq.models.read_config import read_config
 
     name = type(model).__name__
@@ -110,14 +111,14 @@ def _read_model(model: Any, tokens: int | None) -> Reading:
         raise UnsupportedModel(f"{name}: its class is not one of transformers' own")
     if "anyseq_attachment" in model.__dict__:
         raise UnsupportedModel(
-            f"{name}: anyseq.hf.use changed its attention, so that its config does not describe it"
+            f"{name}: anyseq.hf.use changed its attention, so its config does not describe it"
         )
     reading = read_config(model.config, tokens, name)
     return replace(reading, subject=f"{name}: {reading.subject}")
 
 
 def idle(design: Design) -> list[Fact]:
-    """Windows that are so wide that they hide nothing."""
+    """Windows too wide to hide anything."""
     found = []
     for pattern in dict.fromkeys(design.cycle):
         if _hides_nothing(pattern, design.tokens):
@@ -139,5 +140,5 @@ def _hides_nothing(pattern: Pattern, tokens: int) -> bool:
 
 
 def several(parts: dict[str, Design]) -> Mapping[str, Design]:
-    """Designs of parts, which nobody changes."""
+    """Designs of parts, read-only."""
     return MappingProxyType(parts)

@@ -35,8 +35,8 @@ from anyseq.models.small import ROWS, TOKENS, Small, small
 def read_config(given: Any, tokens: int | None = None, kind: str | None = None) -> Reading:
     """A transformers config, a dictionary, or the path of a config.json or of its folder.
 
-    kind: the class of the model, such as "BertForSequenceClassification"; that which the config
-    names, unless given.
+    kind: the class of the model, such as "BertForSequenceClassification"; the one that the config
+    names unless given.
     """
     config = as_config(given)
     text = text_part(config)
@@ -64,19 +64,19 @@ class _Seen:
     kind: str | None
 
     def at_its_own_length(self) -> Reading:
-        """At the length that the model was made for, or so much of it as can be followed."""
+        """At the length that the model was made for, or as much of it as can be analysed."""
         own = self.room or trained_length(self.text, self.stacks[0].part)
         if own is None:
             return self.at(USUAL_TOKENS)
         reading = self.at(min(own, LONGEST))
-        length, why = reading.tokens, "no more tokens than that can be followed"
+        length, why = reading.tokens, "no more tokens than that can be analysed"
         if reading.design is not None and followed_length(reading.design) < length:
             length = followed_length(reading.design)
-            why = "some pattern depends on more than i - j, and is followed pair by pair"
+            why = "some pattern depends on more than i - j, and is analysed pair by pair"
             reading = self.at(length)
         if length == own:
             return reading
-        says = f"read for {length:,} tokens of its {own:,}: {why}; tokens= takes another length"
+        says = f"read for {length:,} tokens of its {own:,}: {why}; give tokens= for another length"
         return replace(reading, facts=(*reading.facts, Fact(says, "declared")))
 
     @cached_property
@@ -128,8 +128,8 @@ class _Seen:
 
 def copied(config: PreTrainedConfig, wider: int = 0) -> tuple[Small, tuple[SeenStack, ...]]:
     """A small copy and what it shows; in float32 if it cannot be run in float64, and with smaller
-    weights if some mask is none that is known, or some positions were not seen: large scores may
-    give keys a weight of 0, and hide the rest. wider: for another copy (see `small`)."""
+    weights if some mask is not a known one, or some positions were not seen: large scores may
+    give keys a weight of 0, and so hide others. wider: for another copy (see `small`)."""
     copy = small(config, wider=wider)
     try:
         stacks = _seen_stacks(copy, config)
@@ -145,7 +145,7 @@ def copied(config: PreTrainedConfig, wider: int = 0) -> tuple[Small, tuple[SeenS
 
 
 def _unseen(stacks: tuple[SeenStack, ...]) -> bool:
-    """Whether some attention did not show what it knows of positions."""
+    """Whether some attention did not show how it depends on positions."""
     return any(
         layer.mixer == "attention" and not layer.borrows and layer.told.kind == "unseen"
         for stack in stacks
@@ -198,7 +198,7 @@ def causal_by_config(config: PreTrainedConfig, stack: SeenStack) -> bool | None:
 
 
 def _has_head(config: PreTrainedConfig) -> bool:
-    """Whether a linear map follows, in the models of that type that people use."""
+    """Whether a linear map follows, in the usual models of that type."""
     return any(
         config.model_type in names
         for names in (
@@ -226,8 +226,8 @@ def _subject(
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """transformers says nothing of small copies: their ids and lengths are not the user's, nor are
-    the warnings of its code."""
+    """Silence transformers for small copies: their ids and lengths are not the user's, and
+    neither are its warnings."""
     before = logging.get_verbosity()
     logging.set_verbosity_error()
     try:

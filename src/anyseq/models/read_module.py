@@ -1,4 +1,4 @@
-"""A torch module of somebody's own, read by running a copy of it."""
+"""A user's torch module, read by running a copy of it."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def read_module(module: torch.nn.Module, tokens: int | None, example: Any) -> Re
 
 
 def _by_example(module: torch.nn.Module, example: Any) -> Reading:
-    """The module on what its user says it takes, in every row of the batch the same."""
+    """The module on the user's example, the same in every row of the batch."""
     copy = in_float64(module)
 
     def run(equal: bool) -> Any:
@@ -88,9 +88,9 @@ def _reading(function: Function, runs: Runs, ids: bool) -> Reading:
     with function.random_weights(1):
         stacks = looked_at(runs, function.name)
     if not stacks:
-        why = "no part was seen that moves content between tokens"
+        why = "no part was seen to move content between tokens"
         if function.tokens == 1 and runs.lengths:
-            why = "there is one token only, so that nothing is moved"
+            why = "there is only one token, so nothing is moved"
         return Reading(function.name, function.tokens, None, (), (why,))
     length = stacks[0].tokens
     described = as_design(stacks[0], Declared(turns=turns(function.module)), length)
@@ -103,7 +103,7 @@ def _reading(function: Function, runs: Runs, ids: bool) -> Reading:
 
 
 def looked_at(runs: Runs, name: str) -> tuple[SeenStack, ...]:
-    """What is seen of a model; whatever goes wrong in it is said in one line."""
+    """What running a model shows; whatever goes wrong in it becomes a one-line error."""
     try:
         return look(runs)
     except InvalidArgument:

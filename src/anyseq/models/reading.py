@@ -1,4 +1,4 @@
-"""What is known of a model's attention, and how it is known."""
+"""What is known about a model's attention, and how it is known."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _COLUMNS = 80
 
 @dataclass(frozen=True)
 class Fact:
-    """One thing that is known.
+    """One known fact.
 
     source: "declared" by the config, or by a reader for that family which was checked by hand
-        against the model's source; "seen" in a small copy with random weights, and so perhaps
-        otherwise with others.
-    layers: the layers it speaks of, counted from 1; () for the whole model.
+        against the model's source; "seen" in a small copy with random weights, and so possibly
+        different with other weights.
+    layers: the layers it is about, counted from 1; () for the whole model.
     """
 
     says: str
@@ -37,16 +37,19 @@ class Fact:
 class Reading:
     """A model, read as a Design.
 
-    subject: the model, or the part of it that the design speaks of.
+    subject: the model, or the part of it that the design describes.
     tokens: the length it was read for.
     design: its attention design, with as many layers as it has; of a model with encoder and
-        decoder, the encoder's. Every network of that kind, whatever its weights, is token by token
-        a function of one of this design. None if some layer is none that a Design can have.
+        decoder, the encoder's. Every network of that kind, whatever its weights, is token by
+        token a function of one of this design. None if a Design cannot have some layer.
     facts: what is known, and how. unknown: what no Design describes, by name.
-    unproved: what of the design only bounds the model from above, so that nothing is proved of it.
-    contained: a design all of whose networks are networks of the model, where that is another one:
+    unproved: what in the design only bounds the model from above, so that nothing is proved about
+    the model.
+    contained: a design all of whose networks are networks of the model, where that is a different
+    design:
         layers that attend to keys of earlier layers are idle there.
-    parts: the designs of the parts, where there are several ("encoder", "decoder"): those that can
+    parts: the designs of the parts, where there are several ("encoder", "decoder"), as far as they
+    can
         be described.
     """
 
@@ -61,7 +64,7 @@ class Reading:
 
     @property
     def assumed(self) -> tuple[str, ...]:
-        """What was seen and is declared nowhere."""
+        """The facts that were seen and are not declared."""
         return tuple(fact.says for fact in self.facts if fact.source == "seen")
 
     def __str__(self) -> str:

@@ -12,7 +12,7 @@ from anyseq.base import generator
 
 
 class _Watch(TorchDispatchMode):
-    """Counts operations that give floating-point tensors, and notes their coarsest precision:
+    """Counts operations that give floating-point tensors, and records their coarsest precision:
     some models take their softmax or norms in float32 whatever their weights are in."""
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Models as functions of sequences: copied, and handed numbers where they expect embeddings."""
+"""Models as functions of sequences: copied, and given numbers where they expect embeddings."""
 
 from __future__ import annotations
 

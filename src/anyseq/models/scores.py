@@ -1,6 +1,6 @@
-"""What attention knows of where tokens are, by its scores on identical tokens.
+"""How attention depends on positions, by its scores on identical tokens.
 
-On identical tokens content is the same everywhere: what scores still tell apart is position. A
+On identical tokens content is the same everywhere: scores that still differ depend on position. A
 common term of a whole row is lost in softmax, so scores are compared with that of the token itself.
 """
 
@@ -24,11 +24,11 @@ class Told:
     """What the scores of a call show.
 
     kind: "none", "linear" in the distance, "offset" for a number per offset whatever the content,
-        "content" for one that depends on the content too, "absolute" for what is no function of
-        i - j, "buckets" if a person knows it to be T5's, "unseen" if there were no scores of tokens
+        "content" for one that depends on the content too, "absolute" for what is not a function of
+        i - j, "buckets" if it is known to be T5's, "unseen" if there were no scores of tokens
         against tokens.
     groups: with "offset", offsets that share a number: one entry for each of -(tokens - 1), ...,
-        tokens - 1, -1 where no token sees so far.
+        tokens - 1, -1 where no token attends so far.
     sinks: whether a score of no token takes part. sums_to_one: whether the weights of every row
         seem to, since then what attention gives is the same for all of identical tokens.
     """

@@ -1,8 +1,8 @@
 """The sizes of small copies: a config with the same layers, and little else.
 
-Numbers that say how wide a model is become small; those that say how it is built stay: the number
-of layers, their kinds, which of them share what. Windows and chunks become so small that a short
-sequence goes beyond them, each kind of them to a width of its own, by which it is known again.
+Numbers that give the width of a model become small; those that describe its structure stay: the
+number of layers, their kinds, which of them share what. Windows and chunks become so small that a
+short sequence goes beyond them, each kind to its own width, by which it is recognised.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ _SIZES = {
         _VOCAB,
     ),
 }
-"""How wide a model is: always so much."""
+"""Names of widths, and the value that each gets."""
 
 _COUNTS = {
     **_all("num_experts n_routed_experts num_local_experts moe_num_experts", 4),
@@ -76,7 +76,7 @@ _COUNTS = {
     **_all("index_n_heads kv_n_heads num_experts_per_tok moe_topk moe_k indexer_n_heads", 2),
     "num_experts_per_token": 2,
 }
-"""At most so much."""
+"""Names of sizes with an upper limit."""
 
 WIDTHS = {
     "sliding_window": 5,
@@ -89,7 +89,7 @@ WIDTHS = {
     "local_radius": 3,
     "block_size": 2,
 }
-"""How far tokens see in some layers: so much, or one more, as some must be even."""
+"""How far tokens attend in some layers: this many, or one more, as some must be even."""
 
 _WINDOWED = {"window_size": 2, "patch_size": 4}
 """For windows over pictures that are halved three times."""

@@ -17,11 +17,11 @@ from anyseq.models.one_line import in_one_line
 from anyseq.models.sizes import READ_TOKENS, scaled
 
 TOKENS = 29
-"""The length that small models are run at: prime, so that no other size is taken for it."""
+"""The length at which small models are run: prime, so that no other size is mistaken for it."""
 
 ROWS = 16
 """Equal sequences in a batch: the more, the fewer backward passes, and the more memory. Another
-number than that of tokens, so that it is seen which is which."""
+number than that of tokens, so that the two axes can be distinguished."""
 
 _MOST_WEIGHTS = 100_000_000
 
@@ -67,7 +67,7 @@ class Small:
         return (torch.ones_like(noise) if same else noise).expand(ROWS, *shape)
 
     def run(self, inputs: dict[str, Any]) -> Any:
-        """One forward pass; what is random in it is the same each time."""
+        """One forward pass, with the same random numbers each time."""
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
             try:
@@ -168,12 +168,12 @@ def _beside(config: PreTrainedConfig) -> type[PreTrainedModel]:
                 and not found.__name__.endswith("PreTrainedModel")
             ):
                 return found
-    raise UnsupportedModel(f"{kind.__name__}: transformers has no model of it to look at")
+    raise UnsupportedModel(f"{kind.__name__}: transformers has no model of it to read")
 
 
 def _with_random_weights(model: PreTrainedModel, seed: int, gain: float) -> PreTrainedModel:
-    """All that is learned normal, of a size that keeps activations near 1: what starts at 0 or 1,
-    such as gates, biases and scales of norms, would look like structure."""
+    """All that is learned normal, of a size that keeps activations near 1: values that start at 0
+    or 1, such as gates, biases and scales of norms, would be mistaken for structure."""
     rng = generator(seed)
     with torch.no_grad():
         for parameter in model.parameters():

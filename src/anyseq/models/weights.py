@@ -220,7 +220,7 @@ def _with_head(model: Any, settings: dict[str, Any], tensors: Tensors) -> Taken:
             bias = last.bias
             tensors["head.bias"] = torch.zeros_like(first[:, 0]) if bias is None else bias.detach()
         elif last.bias is not None:
-            raise UnsupportedModel(f"{type(model).__name__}: its head is of a kind not known here")
+            raise UnsupportedModel(f"{type(model).__name__}: its head is of an unknown kind")
         if not tied:
             tensors["head.weight"] = last.weight.detach()
     elif model.base_model is not model:
@@ -232,7 +232,7 @@ def _with_head(model: Any, settings: dict[str, Any], tensors: Tensors) -> Taken:
 
 
 def _both(ours: str, state: Tensors, theirs: str) -> Tensors:
-    """Weight and bias under our name, as far as they are there."""
+    """Weight and bias under anyseq's name, if they are there."""
     return {
         f"{ours}.{kind}": state[f"{theirs}.{kind}"]
         for kind in ("weight", "bias")

@@ -70,7 +70,7 @@ class Attention(nn.Module):
 
     head_dim: the size of a head, dim / heads unless given; 1 is allowed.
     kv_heads: how many heads of keys and values the query heads share; a divisor of heads.
-    causal: token i sees tokens 0, ..., i at most, whatever the pattern.
+    causal: token i attends to tokens 0, ..., i at most, whatever the pattern.
     position: a Position without a part at the input, or a module that `attention_position` made.
     tokens: the longest sequence, where the position has a learned number for every offset.
     biases: which projections add a learned vector, letters of "qkvo". The papers' constructions
@@ -120,7 +120,7 @@ class Attention(nn.Module):
         if head_dim is None:
             if dim % heads:
                 raise InvalidArgument(
-                    f"dim={dim} is no multiple of heads={heads}; give head_dim, or other heads"
+                    f"dim={dim} is not a multiple of heads={heads}; give head_dim, or other heads"
                 )
             head_dim = dim // heads
         self.dim, self.heads, self.head_dim = dim, heads, at_least_one("head_dim", head_dim)
@@ -178,7 +178,7 @@ class Attention(nn.Module):
 
         key_mask: (batch, keys) bool, False for padding.
         document_ids: (batch, tokens) whole numbers: tokens attend to their own document only.
-        positions: (batch, keys) where a pattern that does not look at i - j only finds each token;
+        positions: (batch, keys) where a pattern that depends on more than i - j finds each token;
             0, 1, ... unless given.
         cache: what came before x; x is added to it.
         bias, gain: as in `anyseq.attention`, where the position has none of its own.
@@ -203,7 +203,7 @@ class Attention(nn.Module):
         )
         if positions is not None and isinstance(terms[0], GridToeplitz):
             raise InvalidArgument(
-                "positions, which documents and padding on the left ask for: a bias over the "
+                "positions, which documents and padding on the left need: a bias over the "
                 f"offsets of an array of shape {terms[0].shape} finds token i in cell i; expected "
                 "one array a row, without padding before it"
             )
@@ -232,8 +232,8 @@ class Attention(nn.Module):
         terms: Sequence[Term | None],
         seen: Found,
     ) -> Call:
-        """What is asked of the operator. q, k and v fit together, so nothing asks whether they
-        do."""
+        """The call of the operator. q, k and v fit together by construction, so this is not
+        checked."""
         full = (*q.shape[:3], k.shape[2])
         bias, gain = (
             None
@@ -280,7 +280,7 @@ def _split(x: torch.Tensor, heads: int) -> torch.Tensor:
 
 
 def _join(x: torch.Tensor) -> torch.Tensor:
-    """The other way."""
+    """The inverse of `_split`."""
     return x.transpose(1, 2).flatten(2)
 
 

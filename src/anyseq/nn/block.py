@@ -57,7 +57,7 @@ class Block(nn.Module):
     def forward(self, x: torch.Tensor, **told: Any) -> torch.Tensor:
         """(batch, tokens, dim) -> (batch, tokens, dim).
 
-        told: what the mixer is told besides x, by name: key_mask, cache; to Attention also
+        told: the mixer's arguments besides x, by name: key_mask, cache; for Attention also
         document_ids, positions, bias and gain.
         """
         mixer, feedforward, dropout = self.mixer, self.feedforward, self.dropout

@@ -1,4 +1,4 @@
-"""What a causal model remembers while it generates, so that each new token is computed once."""
+"""What a causal model keeps while it generates, so that each new token is computed once."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ class LayerCache:
     """The tensors of one layer, (batch, ..., tokens, features) each, of at most `capacity` tokens.
     For use without gradients: tokens are written in place.
 
-    last_reader: for how long a key is of use; keys that no token to come attends to are forgotten,
-        and memory grows with what is left. All are kept without it.
+    last_reader: for how long a key is needed; keys that no later token attends to are forgotten,
+    and
+        memory grows with what is left. All are kept without it.
     """
 
     def __init__(self, capacity: int, last_reader: LastReader | None = None) -> None:
@@ -74,12 +75,13 @@ class LayerCache:
         return tuple(part[..., end - 1 : end, :] for part in self._memory)
 
     def take(self, rows: torch.Tensor) -> None:
-        """The batch becomes these rows of it: what a search over several sequences goes on with."""
+        """The batch becomes these rows of it: those with which a search over several sequences
+        continues."""
         if self._memory is not None:
             self._memory = tuple(part.index_select(0, rows) for part in self._memory)
 
     def _make_room(self, new: int) -> int:
-        """Forget what is of no use from here on, and make room; how many tokens are left."""
+        """Forget what is no longer needed, and make room; returns how many tokens are left."""
         assert self._memory is not None
         alive = torch.arange(len(self._held))
         if self._last_reader is not None:
@@ -108,9 +110,9 @@ class LayerCache:
 
 
 class Cache:
-    """One LayerCache for each of `depth` layers, and what was said of the tokens in them.
+    """One LayerCache for each of `depth` layers, and what is known about the tokens in them.
 
-    last_readers: for each layer, for how long its keys are of use; all are kept unless given.
+    last_readers: for each layer, for how long its keys are needed; all are kept unless given.
     key_mask: (batch, length) bool, False for padding; None if there is none.
     positions: (batch, length) of the tokens; None if they are 0, 1, ... in every row.
     """
@@ -125,7 +127,7 @@ class Cache:
 
     @property
     def length(self) -> int:
-        """How many tokens have been seen, a BOS included."""
+        """How many tokens the cache has read, a BOS included."""
         return self.layers[0].length
 
     @property
@@ -134,7 +136,7 @@ class Cache:
         return sum(layer.bytes for layer in self.layers)
 
     def tell(self, key_mask: torch.Tensor | None, positions: torch.Tensor | None) -> None:
-        """What is said of new tokens; said of some, it must be of all."""
+        """Arguments about new tokens; if given for some tokens, they must be given for all."""
         before = self.length
         self.key_mask = _together("key_mask", self.key_mask, key_mask, before)
         self.positions = _together("positions", self.positions, positions, before)

@@ -1,4 +1,4 @@
-"""Which keys the tokens of one call find, when some come from a cache and positions may restart."""
+"""Which keys the tokens of one call have, when some come from a cache and positions may restart."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from anyseq.positions import GridToeplitz, Toeplitz
 class Found:
     """Queries and keys of one call, as the operator is to count them.
 
-    pattern, causal: who attends to whom, in the operator's numbers.
+    pattern, causal: which tokens attend to which, in the operator's numbering.
     first: the number of the first query; keys have 0, 1, ...
     held: (keys,) the positions of the keys, where others are forgotten; else None.
     gaps: whether some are missing between others, so that numbers do not tell offsets.
@@ -92,8 +92,8 @@ def _looked_up(
     positions: torch.Tensor | None,
     held: torch.Tensor | None,
 ) -> MaskMod:
-    """The pattern for tokens that are not where their numbers say: token by token, so that the
-    mask of all pairs is made."""
+    """The pattern for tokens whose positions are not their numbers: computed token by token, with
+    the mask of all pairs."""
     rule = pattern.at(tokens)
 
     def mask_mod(

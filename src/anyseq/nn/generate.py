@@ -52,7 +52,7 @@ def stream(
     stop_ids: Sequence[int],
     cache: bool,
 ) -> Iterator[torch.Tensor]:
-    """`Transformer.stream`; what is wrong with the arguments is said at once."""
+    """`Transformer.stream`; wrong arguments are an error at once."""
     writer = Writer(model, prompt, tokens, key_mask, cache)
     return _ids(writer, tokens, sampling, _stops(model, stop_ids))
 

@@ -43,7 +43,8 @@ class GraphOutput(NamedTuple):
 
 
 class GraphTransformer(nn.Module):
-    """Attention in which node i sees node j with B and C that depend on their distance and head.
+    """Attention in which node i attends to node j with B and C that depend on their distance and
+    head.
 
     x = W features (or the embedding of a node's type) + the embedding of its degree; a virtual
     node, with a bias of its own to and from all nodes, is put before them. All layers share B and
@@ -117,8 +118,8 @@ class GraphTransformer(nn.Module):
 
         graph: the adjacency (batch, nodes, nodes), bool, or what `shortest_paths` made of it with
             the same `furthest`: find them once when training.
-        node_mask: (batch, nodes) bool, False for padding, which nobody sees.
-        pair_bias: (batch, heads, nodes, nodes), added to B: what else is known of a pair of nodes,
+        node_mask: (batch, nodes) bool, False for padding, which no node attends to.
+        pair_bias: (batch, heads, nodes, nodes), added to B: further features of a pair of nodes,
             such as the edges between them.
         """
         distance = self._distances(nodes, graph, node_mask)

@@ -1,4 +1,4 @@
-"""Linear attention: weights φ(q)·φ(k), which sums over the past can be kept of."""
+"""Linear attention: weights φ(q)·φ(k), for which sums over the past suffice."""
 
 from __future__ import annotations
 
@@ -18,14 +18,16 @@ _CHUNK = 64  # tokens whose weights are made; sums of chunks before them are kep
 
 class LinearAttentionMixer(nn.Module):
     """Σ_j w_ij x_j W_V W_O with w_ij = φ(x_i W_Q)·φ(x_j W_K) / head_dim, over the tokens j that i
-    sees, for each head; φ(t) = elu(t) + 1, at least the rounding of 1, so that it is positive.
+    attends to, for each head; φ(t) = elu(t) + 1, at least the rounding of 1, so that it is
+    positive.
 
-    `normalised` divides by Σ_j w_ij; a token that sees none gets 0.
+    `normalised` divides by Σ_j w_ij; a token that attends to none gets 0.
 
-    Where a token sees all tokens or all before, time and memory grow with the number of tokens;
-    for other patterns, and for new tokens beside a cache, the weights of all pairs are made.
+    Where a token attends to all tokens or to all before it, time and memory grow with the number of
+    tokens; for other patterns, and for new tokens beside a cache, the weights of all pairs are
+    made.
 
-    pattern: which tokens a token sees; all, unless given. causal: none after itself.
+    pattern: which tokens each token gets content from; all unless given. causal: none after itself.
     """
 
     def __init__(
@@ -43,7 +45,7 @@ class LinearAttentionMixer(nn.Module):
         super().__init__()
         if head_dim is None and at_least_one("dim", dim) % at_least_one("heads", heads):
             raise InvalidArgument(
-                f"dim={dim} is no multiple of heads={heads}; give head_dim, or other heads"
+                f"dim={dim} is not a multiple of heads={heads}; give head_dim, or other heads"
             )
         head_dim = dim // heads if head_dim is None else at_least_one("head_dim", head_dim)
         self.dim, self.heads, self.head_dim = dim, heads, head_dim

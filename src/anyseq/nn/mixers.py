@@ -1,7 +1,7 @@
 """Ways to mix tokens that are not attention (paper A's comparison); the residual is the block's.
 
 Each takes (batch, tokens, dim). A key_mask (batch, tokens), False for padding, keeps padded tokens
-out of the others. With a cache, a mixer remembers its inputs and computes the new rows only.
+out of the others. With a cache, a mixer keeps its inputs and computes the new rows only.
 """
 
 from __future__ import annotations
@@ -37,11 +37,12 @@ class Mixer(Protocol):
 
 
 class BilinearProjection(nn.Module):
-    """W_P X W_O, with W_P (tokens, tokens) learned where token i sees token j, and 0 elsewhere.
+    """W_P X W_O, with W_P (tokens, tokens) learned where token i gets content from token j, and 0
+    elsewhere.
 
     n tokens use the first n rows and columns.
 
-    pattern: which tokens a token sees; all, unless given. causal: none after itself.
+    pattern: which tokens each token gets content from; all unless given. causal: none after itself.
     """
 
     def __init__(
@@ -123,13 +124,13 @@ class SeparableConv(nn.Module):
 
 
 class AverageMixer(nn.Module):
-    """The mean of the tokens that a token sees, then W_V W_O: attention whose weights are all
+    """The mean of the tokens that the pattern allows, then W_V W_O: attention whose weights are all
     equal. A token that sees none gets 0.
 
     Sums are running ones where it sees all tokens or all before; otherwise the (tokens, tokens)
     mask is made.
 
-    pattern: which tokens a token sees; all, unless given. causal: none after itself.
+    pattern: which tokens each token gets content from; all unless given. causal: none after itself.
     """
 
     def __init__(
@@ -163,8 +164,8 @@ class AverageMixer(nn.Module):
         return out
 
     def _sum(self, seen: torch.Tensor, first: int) -> torch.Tensor:
-        """Over the tokens that each token from `first` on sees; (batch, 1, ...) if they all see
-        all."""
+        """The mean over the tokens allowed for each token from `first` on; (batch, 1, ...) if all
+        are."""
         if self.sight.span == "all":
             return seen.sum(1, keepdim=True)
         if self.sight.span == "past":

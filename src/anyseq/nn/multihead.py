@@ -21,7 +21,7 @@ class MultiheadAttention(nn.MultiheadAttention):
     `anyseq.attention`; masks hide more. `like(module)` takes over the weights of torch's.
 
     In `nn.TransformerEncoderLayer` (`layer.self_attn = MultiheadAttention.like(layer.self_attn,
-    pattern)`) it is asked in evaluation, too: torch's quick path, which reads the weights and does
+    pattern)`) it is called in evaluation, too: torch's fast path, which reads the weights and does
     the attention itself, is turned off for that layer.
     """
 
@@ -44,7 +44,7 @@ class MultiheadAttention(nn.MultiheadAttention):
         for name, asked in (("add_bias_kv", add_bias_kv), ("add_zero_attn", add_zero_attn)):
             if asked:
                 raise InvalidArgument(
-                    f"{name}=True: a key beside the sequence, of which no pattern speaks; use "
+                    f"{name}=True: a key beside the sequence, which no pattern covers; use "
                     "torch.nn.MultiheadAttention, or anyseq.nn.Attention(sinks=True)"
                 )
         super().__init__(
@@ -94,8 +94,8 @@ class MultiheadAttention(nn.MultiheadAttention):
             what the pattern costs.
         key_padding_mask: (batch, M); attn_mask: (N, M) or (batch·heads, N, M). Bool, True = hidden,
             or numbers added to the scores.
-        is_causal: key j <= query i. An attn_mask beside it is taken for that very mask, as torch
-            does, and is not read.
+        is_causal: key j <= query i. An attn_mask beside it is assumed to be this mask, as in
+            torch, and is not read.
         """
         if any(side.is_nested for side in (query, key, value)):
             raise InvalidArgument(
@@ -149,7 +149,7 @@ class MultiheadAttention(nn.MultiheadAttention):
         attn_mask: torch.Tensor | None,
         is_causal: bool,
     ) -> Call:
-        """What is asked of the operator, in its sense: True = may attend."""
+        """The call of the operator, in its convention: True = may attend."""
         full = (*q.shape[:3], k.shape[2])
         key_mask = mask = bias = None
         for name, given in (("attn_mask", attn_mask), ("key_padding_mask", padding)):

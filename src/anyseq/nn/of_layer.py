@@ -36,7 +36,7 @@ def made_of(module: object, layer: Layer) -> bool:
 class MixerMaker:
     """Makes the mixers of a Transformer, for sequences of up to `tokens`.
 
-    heads, head_dim: of attention and linear attention. attention: what `Attention` is told besides.
+    heads, head_dim: of attention and linear attention. attention: further arguments of `Attention`.
     """
 
     dim: int
@@ -80,7 +80,7 @@ class MixerMaker:
                 return self._attention(layer, position)
         names = ", ".join(cls.__name__ for cls in _MODULES if cls is not str)
         raise InvalidArgument(
-            f"mixer={layer.mixer!r}: there is no trainable module of it; expected "
+            f"mixer={layer.mixer!r}: there is no trainable module for it; expected "
             f"attention, {names}"
         )
 

@@ -50,7 +50,7 @@ def from_old_mixers(
     now = design.with_layers(layers)
     warnings.warn(
         "Transformer(mixers=...) will be an error in anyseq 0.2; the design says it now: "
-        f"{_spelled(now)}; a module of your own is put in its place by "
+        f"{_spelled(now)}; to put a module of your own in its place, set "
         "model.blocks[i].mixer = module",
         DeprecationWarning,
         stacklevel=3,
@@ -59,7 +59,7 @@ def from_old_mixers(
 
 
 def _spelled(design: Design) -> str:
-    """How to write the layers of a design, as far as `mixers` told of them."""
+    """How to write the layers of a design, as far as `mixers` gave them."""
     kinds = [layer.mixer for layer in design.layer_cycle]
     layers = ["Layer(...)" if kind == ATTENTION else f"Layer(mixer={kind!r})" for kind in kinds]
     return f"Design({design.tokens}, layers=[{', '.join(layers)}], ...)"

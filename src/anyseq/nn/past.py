@@ -1,5 +1,5 @@
-"""What patterns ask of the tokens before: whether rows keep them, where they count from, for how
-long a key is of use."""
+"""What patterns need of earlier tokens: whether rows keep them, where they count from, for how
+long a key is needed."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ them."""
 def keeps_its_past(pattern: Pattern) -> bool:
     """Whether the rows of pattern & Causal are sure to keep their edges as n grows.
 
-    Call P stable if, for j <= i, whether i sees j is the same for every n > i. A rule that does not
-    mention n is stable; unions, intersections and complements of stable patterns are, entry by
-    entry; and blocks of tokens are, if the pattern of the blocks is. `Summary` mentions n for the
-    key n-1 only, which for j <= i is the query itself, and that is seen anyway; `Landmarks` leaves
-    out only what lies beyond n. Everything else counts as not stable: Ring closes at n, Random
-    draws among n, Global may count from the end.
+    Call P stable if, for j <= i, whether i attends to j is the same for every n > i. A rule that
+    does not mention n is stable; unions, intersections and complements of stable patterns are,
+    entry by entry; and blocks of tokens are, if the pattern of the blocks is. `Summary` mentions n
+    for the key n-1 only, which for j <= i is the query itself, and is attended to anyway;
+    `Landmarks` leaves out only what lies beyond n. Everything else counts as not stable: Ring
+    closes at n, Random draws among n, Global may count from the end.
     """
     return _throughout(pattern, _keeps_its_past)
 
@@ -64,8 +64,8 @@ def ignores_length(pattern: Pattern) -> bool:
 
 
 def counts_offsets_only(pattern: Pattern) -> bool:
-    """Whether the mask is sure to look at i - j only, in the same way for every n: then it does not
-    matter where a sequence begins, or what stands before it."""
+    """Whether the mask is sure to depend on i - j only, in the same way for every n: then it does
+    not matter where a sequence begins, or what stands before it."""
     return _throughout(pattern, lambda part: isinstance(part, OffsetPattern))
 
 

@@ -25,7 +25,7 @@ Model = TypeVar("Model", bound="Transformer")
 
 
 def settings_of(cls: type, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments that a Transformer was made with, but for where its numbers are."""
+    """The arguments that a Transformer was made with, except device and dtype."""
     names = signature(cls.__init__).parameters  # type: ignore[misc]
     return {name: given[name] for name in names if name in given and name not in _NOT_SAVED}
 
@@ -70,7 +70,7 @@ def load_transformer(
         model.load_state_dict(groups["model"])
     except (KeyError, TypeError, AttributeError, RuntimeError) as problem:
         raise FileProblem(
-            f"folder={str(folder)!r}: no Transformer can be made of what it says "
+            f"folder={str(folder)!r}: no Transformer can be made from it "
             f"({type(problem).__name__}: {problem}); save it again"
         ) from problem
     return model

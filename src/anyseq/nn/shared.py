@@ -51,7 +51,7 @@ class SharedBias(nn.Module):
 class Inside:
     """What the position of one layer does inside attention.
 
-    own: what is left to the layer itself. gain: whether it takes the shared table of gains.
+    own: the part of the layer itself. gain: whether it takes the shared table of gains.
     bias: what the shared table of biases is of; None if the layer takes none.
     """
 
@@ -79,7 +79,7 @@ def insides(positions: Sequence[Position], shared_bias: bool) -> list[Inside]:
 
 
 def _without_learned_bias(position: Position) -> tuple[Position, Position | None]:
-    """What is left of a position without the biases of offsets that it learns, and these."""
+    """A position without the biases of offsets that it learns, and these biases."""
     match position:
         case URPE():
             rest, bias = _without_learned_bias(position.base)

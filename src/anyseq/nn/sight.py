@@ -1,4 +1,4 @@
-"""Which tokens a token sees in a layer that is not attention."""
+"""Which tokens each token gets content from in a layer that is not attention."""
 
 from __future__ import annotations
 
@@ -13,32 +13,33 @@ from anyseq.patterns import Causal, Full, Pattern, PatternLike, as_pattern, eval
 
 @dataclass(frozen=True)
 class Sight:
-    """Token i sees token j if the pattern says so, and with `causal` if also j <= i."""
+    """Token i gets content from token j if the pattern allows it, and with `causal` if also j <=
+    i."""
 
     pattern: Pattern
     causal: bool
 
     @classmethod
     def of(cls, pattern: PatternLike, causal: bool) -> Sight:
-        """No pattern is Full()."""
+        """No pattern means Full()."""
         if not isinstance(causal, bool):
             raise InvalidArgument(f"causal={causal!r}: expected True or False")
         return cls(Full() if pattern is None else as_pattern(pattern), causal)
 
     @classmethod
     def without_heads(cls, name: str, pattern: PatternLike, causal: bool) -> Sight:
-        """For a mixer that has no heads, so that all see by one mask."""
+        """For a mixer without heads, which needs a single mask."""
         sight = cls.of(pattern, causal)
         if sight.pattern.differs or len(sight.pattern.heads()) > 1:
             raise InvalidArgument(
                 f"pattern={sight.pattern!r}: differs by head or batch row, and {name} has one mask "
-                "for all; expected a pattern without PerHead whose mask_mod looks at i and j only"
+                "for all; expected a pattern without PerHead whose mask_mod depends on i and j only"
             )
         return sight
 
     @property
     def span(self) -> Literal["all", "past"] | None:
-        """Whether it is all tokens, or all up to the own; None if it is something else."""
+        """Whether it is all tokens, or all up to the token itself; None if it is something else."""
         if self.pattern == Full():
             return "past" if self.causal else "all"
         return "past" if self.pattern == Causal() else None
@@ -46,7 +47,8 @@ class Sight:
     def mask(
         self, first: int, n: int, device: torch.device, *, batch: int = 1, heads: int = 1
     ) -> torch.Tensor:
-        """(1 or batch, 1 or heads, n - first, n) bool: what tokens first, ..., n-1 see of all n."""
+        """(1 or batch, 1 or heads, n - first, n) bool: which of all n tokens the tokens first, ...,
+        n-1 get content from."""
         b, h = torch.arange(batch, device=device), torch.arange(heads, device=device)
         j = torch.arange(n, device=device)
         i = j[first:, None]

@@ -32,10 +32,10 @@ class Stack(nn.Module):
     the last block are the output.
 
     `stack[i]` is an ordinary Block that shares the memory of layer i, and `len(stack)` the number
-    of layers. (A table of gains that all layers share is the stack's: a Block is told it.) Layer i
-    uses pattern i mod p of the design's cycle. Scores are not scaled.
+    of layers. (A table of gains that all layers share is the stack's, and is passed to each Block.)
+    Layer i uses pattern i mod p of the design's cycle. Scores are not scaled.
 
-    stages: the names of consecutive layers, with their numbers, if somebody knows them.
+    stages: the names of consecutive layers, with their numbers, if they are known.
     """
 
     stages: tuple[tuple[str, int], ...] = ()

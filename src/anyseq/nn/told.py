@@ -1,4 +1,4 @@
-"""What a Transformer is told besides its tokens, checked."""
+"""What a Transformer gets besides its tokens, checked."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def check_told(
     positions: torch.Tensor | None,
     cache: Cache | None,
 ) -> None:
-    """That all fit together: x (batch, tokens, dim), and what is said of its tokens."""
+    """Check that all fit together: x (batch, tokens, dim), and the arguments about its tokens."""
     bos = model.design.bos
     before = 0 if cache is None or cache.length == 0 else cache.length - bos
     n = before + x.shape[1]

@@ -55,12 +55,13 @@ class Transformer(nn.Module):
     hidden: the size of the hidden layer, 4 dim unless given.
     heads, head_dim: of attention and of linear attention; kv_heads, biases, qk_norm, softcap, gate,
         scale and backend: of attention, see `Attention`.
-    causal: token i sees tokens 0, ..., i at most, whatever the patterns; a convolution ends at the
+    causal: token i depends on tokens 0, ..., i at most, whatever the patterns; a convolution ends
+    at the
         token.
     head: what follows the blocks of a model of ids: "tied", logits by the embedding; "untied", by a
         matrix of its own; "masked-lm" or "masked-lm-untied", as BERT has it, see `LanguageHead`;
         "none", features.
-    embedding_scale: what embeddings of ids are multiplied with.
+    embedding_scale: the factor of the embeddings of ids.
     input_norm: a norm after embedding and position. first_norm: whether the mixer of the first
         block has its norm before it; ModernBERT has just the one at the input.
     shared_bias: all layers that learn biases of offsets share one table of them, as T5's do and
@@ -193,16 +194,18 @@ class Transformer(nn.Module):
     ) -> torch.Tensor:
         """Ids (batch, tokens) to logits, or features (batch, tokens, dim) to features.
 
-        key_mask: (batch, tokens) bool, False for padding, which no token sees. Positions count from
+        key_mask: (batch, tokens) bool, False for padding, which no token attends to. Positions
+        count from
             the first column all the same; for padding on the left, give document_ids instead.
         document_ids: (batch, tokens) whole numbers, equal for the tokens of one document, which
-            stand side by side: nobody attends to another document, and positions begin anew in
+            stand side by side: no token attends to another document, and positions begin anew in
             each.
         cu_seqlens: the same for all rows, as the places where documents begin, and the number of
             tokens at the end.
         positions: (batch, tokens) of the tokens, where they are not 0, 1, ...; after padding on the
             left, for example.
-        cache: what came before x; x is added to it. For generation. The others speak of x only.
+        cache: what came before x; x is added to it. For generation. The other arguments are about x
+        only.
         """
         return self.read_out(
             self.states(
@@ -315,7 +318,7 @@ class Transformer(nn.Module):
 
     @property
     def no_decay(self) -> frozenset[str]:
-        """Names of parameters that weight decay should leave alone: vectors (biases, norms, sinks)
+        """Names of parameters that weight decay should leave out: vectors (biases, norms, sinks)
         and tables of positions. A gain starts at 1, and decay would draw it to 0."""
         tables = ("gain.", "bias.", "position.")
         return frozenset(
@@ -370,7 +373,7 @@ class Transformer(nn.Module):
 
 
 def _agreed(norm: BlockNorm | None, design: Design) -> BlockNorm:
-    """The norms of the blocks, as both say it."""
+    """The norms of the blocks, as the design and the argument give it."""
     said = design.block_norm
     if norm is None:
         return "pre" if said is None else cast(BlockNorm, said)

@@ -1,4 +1,4 @@
-"""A model that writes: what it has read, and the logits of what comes next."""
+"""A model that generates: the ids so far, and the logits of the next one."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def is_one_of(ids: torch.Tensor, stop_ids: Sequence[int]) -> torch.Tensor:
 
 
 class Writer:
-    """A model, what it has read and written, and the logits of what comes next, (batch, vocab).
+    """A model, the ids so far, and the logits of the next one, (batch, vocab).
 
     prompt: (batch, n) with padding on the left.
     """
@@ -81,7 +81,7 @@ class Writer:
 
 
 def make_cache(model: Transformer, *, padded: bool = False) -> Cache:
-    """A cache that forgets what no token to come can attend to.
+    """A cache that forgets what no later token can attend to.
 
     padded: whether rows begin at different places.
     """
@@ -111,7 +111,7 @@ def _last_reader(mixer: Any, pattern: Pattern | None, n: int, padded: bool) -> L
 
 
 def _pattern(mixer: Any) -> Pattern | None:
-    """What the mixer of a block sees by; None if by no pattern."""
+    """The pattern of the mixer of a block; None if it has none."""
     if isinstance(mixer, Attention):
         return Full() if mixer.pattern is None else as_pattern(mixer.pattern)
     return mixer.sight.pattern if hasattr(mixer, "sight") else None

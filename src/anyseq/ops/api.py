@@ -104,13 +104,13 @@ def attention(
     """out = [ρ(softcap(q k^T scale + bias), -∞ where masked) ∘ gain] v.
 
     q (B, H, N, D), k (B, H, M, D), v (B, H, M, E) -> out (B, H, N, E); with `return_lse` also the
-    log-sum-exp of the masked scores, (B, H, N). True = may attend. A row that sees nothing gives
-    0 and passes no gradient.
+    log-sum-exp of the masked scores, (B, H, N). True = may attend. A row with nothing to attend to
+    gives 0 and passes no gradient.
 
     pattern: a Pattern, its text ("window(64) | global(0)"), a mask_mod(b, h, i, j), a bool tensor
         (N, M) with heads and batch before it if they differ, or a BlockMask.
     key_mask: (B, M) bool, and-ed with the pattern: False for keys that are padding.
-    document_ids: (B, M) integers: a token sees tokens of its own document only. Query i is the
+    document_ids: (B, M) integers: a token attends to its own document only. Query i is the
         token q_offset + i.
     cu_seqlens: (documents + 1,) integers, 0, ..., M: where the documents of a packed sequence begin
         and the last one ends; instead of document_ids, the same for all batch rows.
@@ -139,8 +139,8 @@ def attention(
 
 
 def attend(call: Call, backend: str = "auto") -> tuple[torch.Tensor, torch.Tensor | None]:
-    """(out, lse if it is asked for) of a call whose arguments fit together. Modules put it together
-    themselves, and nobody looks for NaN: those who train look at the loss."""
+    """(out, lse if requested) of a call whose arguments fit together. Modules make the call
+    themselves and skip the check for NaN: in training the loss shows it."""
     call = narrowed(call)
     if torch.compiler.is_exporting() and backend == "auto" and banded.fits(call):
         return banded.attention(call)
@@ -161,7 +161,7 @@ def _chosen(call: Call, backend: str) -> str:
 
 
 def prepare(pattern: PatternLike, backend: str) -> PatternLike:
-    """What a module is to hand to `attention`, checked: a text as its pattern, and patterns made
+    """What a module may pass to `attention`, checked: a text as its pattern, and patterns made
     known, so that a graph compiled later can name them."""
     backend_named(backend)
     pattern = named(pattern)

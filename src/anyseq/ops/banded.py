@@ -1,8 +1,8 @@
 """Windows in operators that every runtime has: what an exported graph holds of a pattern whose
-tokens reach no further than some places.
+tokens attend no further than some places.
 
 Queries are cut into blocks, and each block is a batch row of its own with the keys that it may
-reach, so that nothing of size N x M is made. Lengths stay free.
+attend to, so that nothing of size N x M is made. Lengths stay free.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SHORTEST = 32  # queries of a block
 
 
 def fits(call: Call) -> bool:
-    """Whether a token reaches few places, and nothing is told pair by pair."""
+    """Whether a token attends to few places, and nothing is given pair by pair."""
     terms = (call.bias, call.gain)
     if any(term is not None and not isinstance(term, Toeplitz) for term in terms):
         return False
@@ -45,7 +45,7 @@ def fits(call: Call) -> bool:
 
 
 def attention(call: Call) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """(out (B, H, N, E), lse (B, H, N) if it is asked for), by the formula for every block."""
+    """(out (B, H, N, E), lse (B, H, N) if requested), by the formula for every block."""
     before, after = map(int, _reach(call))
     batch, heads, n, _ = call.q.shape
     height = max(_SHORTEST, (before + after) // 2)
@@ -111,7 +111,7 @@ def _allowed(call: Call, i: torch.Tensor, j: torch.Tensor, heads: int) -> torch.
 
 
 def _reach(call: Call) -> tuple[float, float]:
-    """How far before and after itself a token sees at most."""
+    """How far before and after itself a token attends at most."""
     before, after = (inf, inf) if call.pattern is None else _furthest(call.pattern)
     return before, min(after, 0) if call.is_causal else after
 

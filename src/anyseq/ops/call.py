@@ -22,8 +22,8 @@ Term = torch.Tensor | Toeplitz | GridToeplitz
 
 
 def may_look(tensor: torch.Tensor) -> bool:
-    """Whether what is done may depend on the numbers in a tensor: an accelerator would have to wait
-    for the answer, and a graph or torch.func cannot have it."""
+    """Whether the computation may depend on values in a tensor: an accelerator would have to wait
+    for them, and a graph or torch.func does not have them."""
     if tensor.device.type != "cpu" or torch.compiler.is_compiling():
         return False
     return not torch._C._are_functorch_transforms_active()  # there is no public question
@@ -32,8 +32,9 @@ def may_look(tensor: torch.Tensor) -> bool:
 class Call(NamedTuple):
     """q (B, H, N, D), k (B, G, M, D), v (B, G, M, E), G a divisor of H, and what acts on scores.
 
-    Who may look at whom: pattern; mask, bool with four axes of full size or 1; mask_mod, somebody's
-    function; key_mask, document_ids: (B, M). Tensors as bias and gain have four such axes, too.
+    Which tokens each token may attend to: pattern; mask, bool with four axes of full size or 1;
+    mask_mod, a user-defined function; key_mask, document_ids: (B, M). Tensors as bias and gain have
+    four such axes, too.
     """
 
     q: torch.Tensor
@@ -87,7 +88,7 @@ class Call(NamedTuple):
         )
 
     def allowed(self) -> torch.Tensor | None:
-        """Who may look at whom, bool, broadcastable to (B, H, N, M); None if all may."""
+        """Which keys each query may attend to, bool, broadcastable to (B, H, N, M); None if all."""
         said = [] if self.mask is None else [self.mask]
         if self.key_mask is not None:
             said.append(self.key_mask[:, None, None, :])
@@ -111,13 +112,13 @@ class Call(NamedTuple):
 
     @property
     def is_simple(self) -> bool:
-        """Whether the pattern hides nothing, or the future. (isinstance asks a pattern's class for
-        every kind, and that is part of every call.)"""
+        """Whether the pattern hides nothing, or the future. (isinstance is slow on a pattern's
+        class, and this is part of every call.)"""
         return type(self.pattern) in (NoneType, Full, Causal)
 
     @property
     def masked_apart(self) -> bool:
-        """Whether more than a pattern says who may look at whom."""
+        """Whether more than a pattern restricts which tokens each token may attend to."""
         if self.mask is not None or self.mask_mod is not None:
             return True
         return self.key_mask is not None or self.document_ids is not None

@@ -1,4 +1,4 @@
-"""Every way in which a call can be wrong, with an error that says so."""
+"""The checks of a call: everything that can be wrong with it, each with its error."""
 
 from __future__ import annotations
 
@@ -80,7 +80,8 @@ def checked(
 
 
 def check_result(call: Call, out: torch.Tensor) -> None:
-    """A NaN in the output is an error that names the argument it came from, where one may look."""
+    """A NaN in the output is an error that names the argument it came from, where values may be
+    read."""
     if not may_look(out):
         return
     if not _holds_nan(out.detach()):
@@ -111,7 +112,7 @@ def _holds_nan(out: torch.Tensor) -> bool:
 
 
 def _reason(call: Call, out: torch.Tensor) -> str:
-    """Where a NaN comes from that no input holds: looked at in float64, in its row alone."""
+    """Where a NaN comes from that no input holds: recomputed in float64, in its row alone."""
     b, h, i = out.isnan().nonzero()[0, :3]
     side = int(h) * call.k.shape[1] // call.q.shape[1]
     keys, query = call.k.detach()[int(b), side], call.q.detach()[int(b), int(h), int(i)]
@@ -139,7 +140,7 @@ def _reason(call: Call, out: torch.Tensor) -> str:
 
 
 def _fit(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, enable_gqa: bool) -> bool:
-    """Whether q, k and v go together: one look at each, since it is part of every call."""
+    """Whether q, k and v fit together: one test of each, since it is part of every call."""
     if not (isinstance(q, torch.Tensor) and isinstance(k, torch.Tensor)):
         return False
     if not isinstance(v, torch.Tensor) or not q.ndim == k.ndim == v.ndim == 4:
@@ -158,11 +159,11 @@ def _fit(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, enable_gqa: bool) ->
 
 
 def _misfit(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> str:
-    """What is wrong with q, k and v that do not go together."""
+    """What is wrong with q, k and v that do not fit together."""
     sides = {"q": q, "k": k, "v": v}
     if not all(isinstance(side, torch.Tensor) for side in sides.values()):
         kinds = ", ".join(f"{name} {type(side).__name__}" for name, side in sides.items())
-        return f"{kinds}: expected a tensor each"
+        return f"{kinds}: expected three tensors"
     if q.ndim != 4 or k.ndim != 4 or v.ndim != 4:
         hint = "; q[None] adds a batch axis" if q.ndim == k.ndim == v.ndim == 3 else ""
         return f"{_shapes(sides)}: expected (batch, heads, tokens, features) each{hint}"
@@ -190,7 +191,8 @@ def _shapes(sides: dict[str, torch.Tensor]) -> str:
 def who(
     pattern: PatternLike, full: tuple[int, int, int, int], q_offset: int, device: torch.device
 ) -> tuple[Pattern | None, torch.Tensor | None, MaskMod | None]:
-    """Who may look at whom: as a Pattern, a mask with four axes, or a function; or nothing said."""
+    """Which tokens each token may attend to: a Pattern, a mask with four axes, a function, or
+    None."""
     if pattern is None:
         return None, None, None
     span = max(full[3], q_offset + full[2])
@@ -233,8 +235,9 @@ def _check_mask(mask: torch.Tensor, full: tuple[int, int, int, int]) -> None:
     shape = tuple(mask.shape)
     if shape != full[2:] and shape == (full[0], full[3]):
         raise InvalidArgument(
-            f"pattern: a mask of shape {shape} = (B, M); for padding use key_mask=, True = may be "
-            "seen"
+            f"pattern: a mask of shape {shape} = (B, M); for padding use key_mask=, True = "
+            "may be attended "
+            "to"
         )
     if shape[-2:] != full[2:] or not broadcasts(shape, full):
         raise InvalidArgument(
@@ -250,7 +253,7 @@ def check_key_mask(key_mask: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
     if key_mask.dtype != torch.bool or key_mask.shape != expected:
         raise InvalidArgument(
             f"key_mask of dtype {key_mask.dtype} and shape {tuple(key_mask.shape)}: expected bool "
-            f"of shape (B, M) = {expected}, True = may be seen"
+            f"of shape (B, M) = {expected}, True = may be attended to"
         )
     _check_device("key_mask", key_mask, k.device)
     return key_mask

@@ -1,4 +1,4 @@
-"""Which backend `auto` takes, and why.
+"""Which backend `auto` chooses, and why.
 
 The costs are those of a training step, in nanoseconds, with heads of size 64 on two cores, by
 `anyseq bench attention`. Only their ratios matter.
@@ -63,7 +63,7 @@ _KEPT = 1 << 24  # scores of the formula that may be kept for the backward pass
 
 
 def backend_named(name: object) -> str:
-    """The name, if it is one; an old one is told of, and becomes what took its place."""
+    """The name, if there is such a backend; an old name gives a warning and is replaced."""
     if isinstance(name, str) and name in _OLD:
         warnings.warn(
             f"backend={name!r} is now {_OLD[name]!r}, and will be an error in anyseq 0.2",
@@ -126,9 +126,9 @@ def choose(call: Call) -> tuple[str, str]:
             return dense, "a dense mask, or none"
         return tiled, "a pattern or a gain in a compiled graph"
     if dense == "sdpa" and simple and not call.masked_apart and call.bias is None:
-        return dense, "nothing is masked, or the future: torch's own kernel"
+        return dense, "nothing is masked, or only the future: torch's own kernel"
     if call.pattern is not None and not call.pattern.lasting and dense == "sdpa":
-        return dense, "a function, whose blocks may be others at every call"
+        return dense, "a function, whose blocks may change at every call"
     dense_time = _dense_time(call, dense)
     if dense_time < cost.of(call, 0):
         return dense, "short: dense is as quick"
@@ -151,7 +151,7 @@ def covered_scores(call: Call) -> int:
 
 
 def _dense_time(call: Call, dense: str) -> float:
-    """Of torch's kernel, or of the formula, which keeps all scores."""
+    """The cost of torch's kernel, or of the formula, which keeps all scores."""
     if dense == "reference":
         return _FORMULA.of(call, call.scores) if call.scores <= _KEPT else float("inf")
     bias = call.bias

@@ -57,7 +57,7 @@ def has_compiler() -> bool:
 
 
 def attention(call: Call) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """(out (B, H, N, E), lse (B, H, N)); lse is None unless it is asked for, or needed."""
+    """(out (B, H, N, E), lse (B, H, N)); lse is None unless requested or needed."""
     if not torch.is_grad_enabled():
         call = _detached(
             call
@@ -143,7 +143,7 @@ def _block_mask(call: Call) -> Any:
 
 
 def _score_mod(call: Call) -> ScoreMod | None:
-    """The bias, the softcap, then the caller's hook, which is told positions; FlexAttention counts
+    """The bias, the softcap, then the caller's hook, which takes positions; FlexAttention counts
     rows."""
     bias = None if call.bias is None else _entry(call.bias, call)
     hook, q_offset, cap = call.score_mod, call.q_offset, call.softcap

@@ -36,10 +36,10 @@ def native_attention(call: Call) -> tuple[torch.Tensor, torch.Tensor | None]:
 
 
 def operator_refusal() -> str | None:
-    """Why an operator of our own must be left to those that torch knows, or None."""
+    """Why only operators that torch knows can be used, or None."""
     # torch has no public questions for these
     if torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0:
-        return "torch.func and dual numbers want operators that they know"
+        return "torch.func and dual numbers need operators that they know"
     return None
 
 
@@ -49,7 +49,7 @@ def tiles_refusal(call: Call) -> str | None:
 
 
 def tiles_attention(call: Call) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """(out (B, H, N, E), lse (B, H, N) if it is asked for)."""
+    """(out (B, H, N, E), lse (B, H, N) if requested)."""
     if call.plain_softmax:
         return run_tiles(call, native=False)
     queries = call.q.shape[2]

@@ -1,4 +1,4 @@
-"""One query after a cache, as generation asks: it needs the keys that it sees, and no mask."""
+"""One query after a cache, as in generation: it needs the keys that it attends to, and no mask."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from anyseq.positions import GridToeplitz
 
 
 def narrowed(call: Call) -> Call:
-    """The same call with only the keys that its one query sees, if they are an interval by a rule
-    that is quick to ask: windows, the past, and both."""
+    """The same call with only the keys that its one query attends to, if a quick rule gives
+    them as an interval: windows, the past, and both."""
     if call.q.shape[2] != 1 or call.mask is not None or call.mask_mod is not None:
         return call
     if call.score_mod is not None or call.weight_mod is not None:  # they are told positions
@@ -71,7 +71,7 @@ def _holds_nothing(pattern: Pattern | None) -> bool:
 
 
 def _reach(pattern: Pattern) -> tuple[float, float] | None:
-    """(before, after) if i sees exactly the keys from i - before to i + after."""
+    """(before, after) if i attends to exactly the keys from i - before to i + after."""
     match pattern:
         case Full():
             return inf, inf

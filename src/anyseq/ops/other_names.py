@@ -7,7 +7,7 @@ from difflib import get_close_matches
 
 from anyseq.errors import InvalidArgument
 
-_SEEN = "which has True = may be seen"
+_SEEN = "which has True = may be attended to"
 
 _HERE = {
     "attn_mask": "bool: pattern=attn_mask (True = may attend); numbers: bias=attn_mask. "

@@ -1,7 +1,7 @@
 """The formula, slow and obvious. Every other backend is tested against this one in float64.
 
-out_i = Σ_j [ ρ(softcap(q_i·k_j scale + B_ij), -∞ where the mask says no) C_ij ] v_j,
-with softcap(s) = c tanh(s / c) if it is asked for
+out_i = Σ_j [ ρ(softcap(q_i·k_j scale + B_ij), -∞ where masked) C_ij ] v_j,
+with softcap(s) = c tanh(s / c) if requested
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ def refusal(call: Call) -> str | None:
 
 
 def attention(call: Call) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """(out (B, H, N, E), lse (B, H, N)); lse is the log-sum-exp of the masked scores, None unless
-    it is asked for: it costs as much as the softmax."""
+    """(out (B, H, N, E), lse (B, H, N)); lse is the log-sum-exp of the masked scores, None
+    unless requested: it costs as much as the softmax."""
     weights, lse = weights_and_lse(call)
     v = call.v if call.groups == 1 else call.v.repeat_interleave(call.groups, dim=1)
     return weights.to(v.dtype) @ v, lse
@@ -56,7 +56,7 @@ def weights_and_lse(call: Call) -> tuple[torch.Tensor, torch.Tensor | None]:
 
 def weights_of(call: Call, scores: torch.Tensor) -> torch.Tensor:
     """The probability map of the scores. torch's softmax will do unless a row is empty, which it
-    makes NaN. To look costs less than to take care of such rows in both passes."""
+    makes NaN. Checking costs less than handling such rows in both passes."""
     if may_look(call.q) and type(call.prob_map) is Softmax and scores.shape[-1]:
         weights = scores.softmax(-1)
         if not math.isnan(weights.detach()[..., 0].sum().item()):
@@ -65,7 +65,8 @@ def weights_of(call: Call, scores: torch.Tensor) -> torch.Tensor:
 
 
 def _log_sum_exp(scores: torch.Tensor) -> torch.Tensor:
-    """log Σ_j exp(s_j); for a row that sees nothing -inf and, unlike torch's own, no gradient."""
+    """log Σ_j exp(s_j); for a row with nothing to attend to -inf and, unlike torch's own, no
+    gradient."""
     empty = (scores == -torch.inf).all(-1)
     if scores.dtype != torch.float64:
         scores = scores.float()  # half precision would lose what others keep

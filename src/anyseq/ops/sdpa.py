@@ -44,7 +44,8 @@ def attention(call: Call) -> tuple[torch.Tensor, torch.Tensor | None]:
 
 
 def _mask(call: Call) -> tuple[torch.Tensor | None, torch.Tensor | None, bool]:
-    """The mask to add, which rows see nothing, and whether torch is to mask causally itself."""
+    """The mask to add, which rows have nothing to attend to, and whether torch is to mask causally
+    itself."""
     simple = call.is_simple and not call.masked_apart and call.bias is None
     causal = call.is_causal or type(call.pattern) is Causal
     if simple and not causal:
@@ -67,7 +68,7 @@ def _mask(call: Call) -> tuple[torch.Tensor | None, torch.Tensor | None, bool]:
 
 def _padding(call: Call) -> torch.Tensor | None:
     """The key_mask as torch takes masks, if nothing else hides keys and no batch row lacks them
-    all; it needs no care then."""
+    all; then no row needs special care."""
     key_mask = call.key_mask
     if key_mask is None or not may_look(key_mask) or not bool(key_mask.any(1).all()):
         return None
@@ -76,8 +77,8 @@ def _padding(call: Call) -> torch.Tensor | None:
 
 
 def hidden(call: Call) -> tuple[torch.Tensor | None, torch.Tensor | None]:
-    """What to add for the pattern and the masks, None if nothing is hidden, and which rows see
-    nothing (they are let see all)."""
+    """What to add for the pattern and the masks, None if nothing is hidden, and which rows have
+    nothing to attend to (these are unmasked)."""
     named = not call.masked_apart
     if named and not call.is_causal and type(call.pattern) in (Full, NoneType):
         return None, None
@@ -105,7 +106,7 @@ def _kept(
     dtype: torch.dtype,
     device: torch.device,
 ) -> tuple[torch.Tensor | None, torch.Tensor | None]:
-    """The mask of a pattern to add, and the rows that see nothing."""
+    """The mask of a pattern to add, and the rows with nothing to attend to."""
     q_offset, queries, keys = sizes
     h = torch.arange(heads, device=device)[:, None, None]
     i = torch.arange(q_offset, q_offset + queries, device=device)[:, None]
@@ -122,8 +123,8 @@ def _kept(
 def _penalty(
     allowed: torch.Tensor, dtype: torch.dtype
 ) -> tuple[torch.Tensor | None, torch.Tensor | None]:
-    """0 where allowed, -inf elsewhere, None if all is; a row that sees nothing is let see all, and
-    told of."""
+    """0 where allowed, -inf elsewhere, None if all are; a row with nothing to attend to is
+    unmasked, and reported."""
     # graphs and torch.func cannot depend on what is found
     looks = not (torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active())
     if looks and bool(allowed.all()):

@@ -33,7 +33,8 @@ def scaled_dot_product_attention(
     is_causal: key j <= query i, both counted from 0 whatever N and M are. Not with attn_mask.
     pattern: what `anyseq.attention` takes; both it and the mask must allow a pair.
 
-    A row that sees nothing gives 0 and passes no gradient (torch gives 0 or NaN, by its backend).
+    A row with nothing to attend to gives 0 and passes no gradient (torch gives 0 or NaN, by its
+    backend).
     """
     sides = {"query": query, "key": key, "value": value}
     for name, side in sides.items():

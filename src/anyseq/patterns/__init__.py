@@ -1,4 +1,4 @@
-"""Who may look at whom."""
+"""Which tokens each token may attend to."""
 
 from anyseq.patterns.algebra import Complement, Composite, Intersection, Union
 from anyseq.patterns.blocks import BlockBounds, MaskMod

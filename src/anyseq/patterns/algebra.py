@@ -35,7 +35,9 @@ class _Combination(Pattern):
 
     @classmethod
     def of(cls, *patterns: Pattern) -> Self:
-        """That of some patterns; of one of its own kind, the parts: many make no tower of pairs."""
+        """The combination of patterns; parts of the same kind are flattened, so that many do not
+        nest.
+        """
         parts = [part.parts if type(part) is cls else (part,) for part in patterns]
         return cls(tuple(chain.from_iterable(parts)))
 
@@ -88,7 +90,7 @@ class _Combination(Pattern):
 
 @dataclass(frozen=True)
 class Union(_Combination):
-    """i looks at j where any part says so."""
+    """i attends to j where any part allows it."""
 
     operator: ClassVar[Callable[[Any, Any], Any]] = or_
 
@@ -98,14 +100,14 @@ class Union(_Combination):
 
 @dataclass(frozen=True)
 class Intersection(_Combination):
-    """i looks at j where every part says so."""
+    """i attends to j where every part allows it."""
 
     operator: ClassVar[Callable[[Any, Any], Any]] = and_
 
 
 @dataclass(frozen=True)
 class Complement(Pattern):
-    """i looks at j where the part says no."""
+    """i attends to j where the part forbids it."""
 
     part: Pattern
 
@@ -153,7 +155,7 @@ class Composite(Pattern):
 
     @abstractmethod
     def split(self) -> tuple[Pattern, ...]:
-        """The parts; for use in turn, as a Design's cycle, or in different heads (PerHead)."""
+        """The parts, for alternate layers (a Design's cycle) or for different heads (PerHead)."""
 
     def parts_at(self, n: int) -> tuple[Pattern, ...]:
         return self.split()

@@ -1,8 +1,8 @@
 """Which blocks of a mask are empty, partial or full, found without the n x n mask.
 
 A mask of n tokens is cut into blocks of size x size (the last ones may be shorter, and count as
-partial, as FlexAttention has it). A pattern says what it knows of each block; the algebra combines
-that knowledge; what stays open is decided by looking at the block itself.
+partial, as FlexAttention has it). A pattern says what is known about each block; the algebra
+combines this knowledge; a block that stays undecided is computed entry by entry.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def bounds_from_columns(columns: torch.Tensor, size: int) -> BlockBounds:
 
 
 def classify(bounds: BlockBounds, mask_mod: MaskMod, n: int, size: int) -> BlockBounds:
-    """Exact bounds: open blocks are looked at, entry by entry."""
+    """Exact bounds: undecided blocks are computed entry by entry."""
     some, full = bounds.some_sure.clone(), bounds.all_sure.clone()
     open_ = (bounds.some_sure != bounds.some_maybe) | (bounds.all_sure != bounds.all_maybe)
     for pairs, mask, within in look(open_, mask_mod, n, size):

@@ -14,7 +14,7 @@ from anyseq.patterns.pattern import Pattern
 
 @dataclass(frozen=True)
 class Coarse(Pattern):
-    """i looks at j where, under `pattern`, block i // block looks at block j // block.
+    """i attends to j where, under `pattern`, block i // block attends to block j // block.
 
     n tokens make ceil(n / block) blocks, the last of which may be shorter.
     """
@@ -66,5 +66,5 @@ class Coarse(Pattern):
         return BlockBounds.unknown(n, size)
 
     def count(self, n: int) -> int:
-        """How many blocks n tokens make."""
+        """The number of blocks of n tokens."""
         return -(-n // self.block)

@@ -1,10 +1,10 @@
 """Sparse-attention configurations of DeepSpeed, read as patterns.
 
 The layouts are those that DeepSpeed's `make_layout` makes, at the level of blocks: tokens of one
-block see each other, "unidirectional" ones too, for which DeepSpeed expects a token mask besides
-(ours: `from_deepspeed(...) & Causal()`). Where a unidirectional layout of DeepSpeed looks ahead
-among blocks (several global blocks side by side; random blocks of "variable"), so does ours. Random
-blocks are drawn by our own generator: the same numbers of them, not the same ones.
+block attend to each other, even in "unidirectional" layouts, for which DeepSpeed expects a token
+mask besides (here: `from_deepspeed(...) & Causal()`). Where a unidirectional layout of DeepSpeed
+attends to later blocks (several global blocks side by side; random blocks of "variable"), so does
+this one. Random blocks are drawn by a different generator: as many of them, but not the same ones.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def from_deepspeed(
 ) -> Pattern:
     """The pattern of a `sparse_attention` section of a DeepSpeed configuration.
 
-    What it leaves out has the value that DeepSpeed gives it. heads: how many the model has; needed
+    Missing entries have DeepSpeed's defaults. heads: how many the model has; needed
     if random blocks differ by head. seed: for random blocks.
     """
     if not isinstance(config, Mapping):
@@ -73,14 +73,16 @@ def from_deepspeed(
             raise InvalidArgument(f"{name}={values[name]!r}: expected true or false")
     if values.get("horizontal_global_attention") and _onward(values):
         raise InvalidArgument(
-            "horizontal_global_attention=true: global blocks that see all need "
+            "horizontal_global_attention=true: global blocks that attend to all blocks need "
             "attention='bidirectional'"
         )
     block = at_least_one("block", values["block"])
     layouts = 1
     if values["different_layout_per_head"] and values.get("num_random_blocks"):
         if heads is None:
-            raise InvalidArgument("heads: random blocks differ from head to head; say how many")
+            raise InvalidArgument(
+                "heads: random blocks differ from head to head; give the number of heads"
+            )
         layouts = at_least_one("heads", heads)
     each = [Coarse(block, cells(values, whole("seed", seed) + head)) for head in range(layouts)]
     return each[0] if layouts == 1 else PerHead(*each)
@@ -99,14 +101,18 @@ def _dense(values: Mapping[str, Any], seed: int) -> Pattern:
 
 
 def _fixed(values: Mapping[str, Any], seed: int) -> Pattern:
-    """Windows of blocks, and some blocks of each window that all see; which, may differ by head."""
+    """Windows of blocks, and in each window some blocks that all blocks attend to; which ones may
+    differ by head.
+    """
     size = at_least_one("num_local_blocks", values["num_local_blocks"])
     count = at_least_one("num_global_blocks", values["num_global_blocks"])
     versions = at_least_one(
         "num_different_global_patterns", values["num_different_global_patterns"]
     )
     if size % count:
-        raise InvalidArgument(f"num_local_blocks={size}: no multiple of num_global_blocks={count}")
+        raise InvalidArgument(
+            f"num_local_blocks={size}: not a multiple of num_global_blocks={count}"
+        )
     if versions > size // count:
         raise InvalidArgument(
             f"num_different_global_patterns={versions}: expected at most num_local_blocks / "

@@ -1,4 +1,4 @@
-"""Several documents in one sequence: nobody looks across a border."""
+"""Several documents in one sequence: no token attends across a border."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from anyseq.patterns.pattern import Pattern
 
 @dataclass(frozen=True)
 class Documents(Pattern):
-    """Documents of the given lengths, one after the other; every token looks at its own document.
+    """Documents of the given lengths, one after the other; every token attends to its own document.
 
     The lengths must add up to the number of tokens.
     """

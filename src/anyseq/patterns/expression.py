@@ -51,7 +51,7 @@ _MOST_NAMES = 256
 def parse_pattern(text: str) -> Pattern:
     """The pattern behind an expression of names, whole numbers, |, & and ~.
 
-    Names are those of the classes, in any case: "causal & window(128)", "longformer(64)",
+    Names are the class names, in upper or lower case: "causal & window(128)", "longformer(64)",
     "~window(2)", "global(0, -1)". Nothing of it is executed.
     """
     _check_size(text)
@@ -67,7 +67,7 @@ def parse_pattern(text: str) -> Pattern:
 
 
 def _check_size(text: str) -> None:
-    """Of what people write nothing comes near these."""
+    """Limits far above what people write."""
     depth = deepest = 0
     for mark in text:
         depth += {"(": 1, ")": -1}.get(mark, 0)
@@ -87,7 +87,7 @@ def _check_size(text: str) -> None:
 
 
 def pattern_text(pattern: Pattern) -> str:
-    """The expression that `parse_pattern` reads; a pattern that has none, as Python shows it."""
+    """The expression that `parse_pattern` reads; the repr of a pattern that has none."""
     match pattern:
         case Union(parts):
             return " | ".join(map(pattern_text, parts))
@@ -141,7 +141,9 @@ def _pattern(node: ast.expr) -> Pattern:
                 values,
                 {str(one.arg): _value(cls, str(one.arg), one.value) for one in keywords},
             )
-    raise InvalidArgument(f"{ast.unparse(node)} is no pattern; expected a name such as window(64)")
+    raise InvalidArgument(
+        f"{ast.unparse(node)} is not a pattern; expected a name such as window(64)"
+    )
 
 
 def _made(cls: type[Pattern], values: list[Any], named: dict[str, Any]) -> Pattern:
@@ -153,7 +155,7 @@ def _made(cls: type[Pattern], values: list[Any], named: dict[str, Any]) -> Patte
 
 
 def _usage(cls: type[Pattern]) -> str:
-    """How it is written: "window(radius)", "longformer(radius, tokens=(0,))"."""
+    """The syntax of a pattern: "window(radius)", "longformer(radius, tokens=(0,))"."""
     name = cls.__name__.lower()
     if cls is Global:
         return "global(token, ...), such as global(0) or global(0, -1)"
@@ -188,8 +190,8 @@ def _value(cls: type[Pattern], at: int | str, node: ast.expr) -> Any:
 
 
 def _argument(cls: type[Pattern], at: int) -> str:
-    """What the argument at that place is called; those of a list, and the only one, have no other
-    name than that."""
+    """The name of the argument at that place; list elements, and a sole argument, are
+    just "argument"."""
     if cls is Window:
         return "radius" if at == 0 else "after"
     names = list(signature(cls).parameters)

@@ -1,4 +1,5 @@
-"""The factored patterns of sparse Transformers: two simple patterns that reach everywhere together.
+"""The factored patterns of sparse Transformers: two simple patterns that together reach every
+token.
 
 As one pattern they are the union (UNION); `split()` gives the two, to alternate by layer
 (SEQUENTIAL) or to share among heads (MULTIHEAD, with PerHead).
@@ -20,7 +21,7 @@ from anyseq.patterns.pattern import LengthFree, Pattern
 
 @dataclass(frozen=True)
 class Blocks(LengthFree):
-    """Every token looks at its own block: A_i = {j : i // size = j // size}."""
+    """Every token attends to its own block: A_i = {j : i // size = j // size}."""
 
     size: int
 
@@ -38,7 +39,7 @@ class Blocks(LengthFree):
 
 @dataclass(frozen=True)
 class Summary(Pattern):
-    """Every token looks at itself and at the last token of every block, the last, shorter block
+    """Every token attends to itself and to the last token of every block, the last, shorter block
     included: A_i = {i} and {j : j+1 divisible by size, or j = n-1}."""
 
     size: int
@@ -69,7 +70,7 @@ class Summary(Pattern):
 
 @dataclass(frozen=True)
 class Strided(Composite):
-    """STRIDED(ℓ): Window(ℓ) and the own residue class mod ℓ. Two layers reach everything."""
+    """STRIDED(ℓ): Window(ℓ) and the token's residue class mod ℓ. Two layers reach every token."""
 
     stride: int
 
@@ -82,7 +83,7 @@ class Strided(Composite):
 
 @dataclass(frozen=True)
 class Fixed(Composite):
-    """FIXED(ℓ): the own block of ℓ tokens, and the last token of every block."""
+    """FIXED(ℓ): the token's own block of ℓ tokens, and the last token of every block."""
 
     size: int
 

@@ -1,4 +1,4 @@
-"""A pattern from a mask that somebody already has."""
+"""A pattern from an existing mask."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from anyseq.patterns.resolve import differs_by_row_or_head, evaluated, named, re
 
 @dataclass(frozen=True, eq=False)
 class FromMask(Pattern):
-    """A bool tensor (n, n), a mask_mod that looks at i and j only, or a BlockMask, as a Pattern.
+    """A bool tensor (n, n), a mask_mod that depends on i and j only, or a BlockMask, as a Pattern.
 
-    The operator takes a mask_mod that looks at b and h, too, but has no tiles for it. A mask_mod
-    may look at what changes, so it is asked again at every call: `auto` takes a dense backend,
-    "block" looks for its blocks anew. A tensor or a BlockMask is looked at once.
+    The operator also takes a mask_mod that depends on b and h, but has no tiles for it. A mask_mod
+    may depend on state that changes, so it is evaluated again at every call: `auto` takes a dense
+    backend, "block" finds its blocks anew. A tensor or a BlockMask is read once.
     Tensors are compared by content, callables by identity; only tensors can be written down.
     """
 
@@ -32,7 +32,7 @@ class FromMask(Pattern):
             try:
                 mask = torch.tensor(self.given, dtype=torch.bool)
             except (TypeError, ValueError) as problem:
-                raise InvalidArgument(f"given: a list that is no mask: {problem}") from problem
+                raise InvalidArgument(f"given: a list that is not a mask: {problem}") from problem
             object.__setattr__(self, "given", mask)
         resolve(self.given, 1)
         if isinstance(self.given, torch.Tensor):
@@ -109,7 +109,7 @@ class FromMask(Pattern):
 
 
 def as_pattern(given: PatternLike) -> Pattern:
-    """A Pattern as it is, or by its text; a mask_mod that looks at i and j only, a bool tensor
+    """A Pattern, or its text, as a Pattern; a mask_mod that depends on i and j only, a bool tensor
     (n, n) or a BlockMask wrapped into one."""
     given = named(given)
     return given if isinstance(given, Pattern) else FromMask(given)

@@ -28,7 +28,9 @@ Span = tuple[int, int]
 
 @dataclass(frozen=True)
 class GridPattern(Pattern):
-    """The base of these patterns. A rule for each axis; i looks at j where all of them allow it."""
+    """The base of these patterns. There is a rule for each axis; i attends to j where all of them
+    allow it.
+    """
 
     shape: tuple[int, ...]
 
@@ -37,11 +39,12 @@ class GridPattern(Pattern):
 
     @abstractmethod
     def sees(self, axis: int, i: torch.Tensor, j: torch.Tensor) -> torch.Tensor:
-        """Whether cell i of an axis looks at cell j of it."""
+        """Whether cell i of an axis attends to cell j of it."""
 
     @abstractmethod
     def spans(self, axis: int) -> list[tuple[Span, Span]]:
-        """An axis cut into pieces: some cells, and the cells that they look at, and maybe more."""
+        """An axis cut into pieces: some cells, and the cells that they attend to, and maybe
+        more."""
 
     @property
     def natural_length(self) -> int:
@@ -66,14 +69,14 @@ class GridPattern(Pattern):
         return mask_mod
 
     def patches(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-        """All tokens, some at a time: those of a box, and all tokens that they look at and maybe
-        more, those of a larger box, as indices in row order."""
+        """All tokens, box by box: the tokens of a box, and those of a larger box that has
+        all tokens they attend to, as indices in row order."""
         for boxes in product(*(self.spans(axis) for axis in range(len(self.shape)))):
             queries, keys = zip(*boxes, strict=True)
             yield self._box(queries), self._box(keys)
 
     def blocks(self, n: int, size: int) -> BlockBounds:
-        """Pairs are counted patch by patch, without a mask of all."""
+        """Pairs are counted patch by patch, without the whole mask."""
         blocks, mask_mod = -(-n // size), self.at(n)
         zero = torch.zeros((), dtype=torch.int64)
         count = torch.zeros(blocks, blocks, dtype=torch.int64)
@@ -99,12 +102,13 @@ class GridPattern(Pattern):
 
 @dataclass(frozen=True)
 class Neighbourhood(GridPattern):
-    """Every cell looks at the cells around it: |i_a - j_a| <= radius on every axis a.
+    """Every cell attends to the cells around it: |i_a - j_a| <= radius on every axis a.
 
     radius: a number, or one for each axis.
     border: what happens to a neighbourhood that reaches over the border of the array. "cut": what
-        lies outside is left out, so that cells there see fewer. "shift": it is moved inside, so
-        that every cell sees 2·radius + 1 cells along an axis: |clamp(i_a, radius, L_a - 1 - radius)
+        lies outside is left out, so that cells near the border attend to fewer. "shift": it is
+        moved inside, so that every cell attends to 2·radius + 1 cells along an axis: |clamp(i_a,
+        radius, L_a - 1 - radius)
         - j_a| <= radius, which is NATTEN's with kernel_size = 2·radius + 1.
     """
 
@@ -151,14 +155,15 @@ class Neighbourhood(GridPattern):
 @dataclass(frozen=True)
 class ShiftedWindows(GridPattern):
     """Swin's windows: the array is cut into windows of `size` cells along each axis, and every cell
-    looks at its own: floor((i_a - shift) / size) = floor((j_a - shift) / size) on every axis a.
+    attends to its own window: floor((i_a - shift) / size) = floor((j_a - shift) / size) on every
+    axis a.
 
     That is Swin's roll by `shift`, cut into windows, with its mask: cells at the border, which a
-    roll brings into one window though they are no neighbours, do not see each other. Where an axis
-    is no multiple of `size`, the windows at its ends are shorter.
+    roll brings into one window though they are no neighbours, do not attend to each other. Where an
+    axis is not a multiple of `size`, the windows at its ends are shorter.
 
-    size, shift: a number, or one for each axis; shift < size. Swin's layers take shift=0 and
-    shift=size // 2 in turn.
+    size, shift: a number, or one for each axis; shift < size. Swin's layers alternate between
+    shift=0 and shift=size // 2.
     """
 
     size: int | tuple[int, ...]

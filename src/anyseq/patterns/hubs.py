@@ -1,4 +1,4 @@
-"""Patterns with hubs: a few tokens that see all and are seen by all."""
+"""Patterns with hubs: a few tokens that attend to all tokens, and all tokens to them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from anyseq.patterns.pattern import Pattern
 
 @dataclass(frozen=True)
 class Global(Pattern):
-    """The tokens at the given positions see all and are seen by all; nobody else sees anybody.
+    """The tokens at the given positions attend to all tokens; other tokens attend only to these.
 
     Negative positions count from the end. Meant for `|`: Window(64) | Global((0,)).
     """
@@ -44,7 +44,7 @@ class Global(Pattern):
         return BlockBounds.exact(some[:, None] | some[None, :], full[:, None] | full[None, :])
 
     def hubs(self, n: int) -> torch.Tensor:
-        """(n,) bool: which tokens see all."""
+        """(n,) bool: which tokens attend to all."""
         for token in self.tokens:
             if not -n <= token < n:
                 raise InvalidArgument(f"tokens: position {token} in a sequence of {n} tokens")
@@ -55,7 +55,7 @@ class Global(Pattern):
 
 @dataclass(frozen=True)
 class Ring(Pattern):
-    """A window that closes to a ring: A_i = {j : i-j = t mod n, |t| <= radius}."""
+    """A window that closes into a ring: A_i = {j : i-j = t mod n, |t| <= radius}."""
 
     radius: int
 
@@ -75,8 +75,8 @@ class Ring(Pattern):
 
 @dataclass(frozen=True)
 class Star(Composite):
-    """STAR(ℓ): token 0 is the hub; everybody sees it and a ring of ±ℓ. Which token is the hub makes
-    no difference to what can be expressed."""
+    """STAR(ℓ): token 0 is the hub; every token attends to it and to a ring of ±ℓ. Which token is
+    the hub makes no difference to what can be expressed."""
 
     radius: int
 

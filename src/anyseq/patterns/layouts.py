@@ -18,8 +18,8 @@ from anyseq.patterns.pattern import LengthFree, Pattern
 
 @dataclass(frozen=True)
 class UnevenBlocks(LengthFree):
-    """Every token looks at its own block; the blocks have the given sizes, and what is left has
-    blocks of the last size."""
+    """Every token attends to its own block; the blocks have the given sizes, and the remaining
+    tokens form blocks of the last size."""
 
     sizes: tuple[int, ...]
 
@@ -51,11 +51,12 @@ class UnevenBlocks(LengthFree):
 
 @dataclass(frozen=True)
 class _Landmarks(Pattern):
-    """Runs of tokens that are seen by all.
+    """Runs of tokens that all tokens attend to.
 
-    both: the landmarks also see all.
-    onward: a landmark is seen only from the first token of its run on. Inside a run of several
-        tokens the first ones then still see those after them.
+    both: the landmarks also attend to all tokens.
+    onward: only tokens from the first of its run on attend to a landmark. Inside a run of several
+    tokens
+        the first ones then still attend to those after them.
     """
 
     both: bool = False
@@ -92,7 +93,7 @@ class _Landmarks(Pattern):
         return seen | BlockBounds.exact(some, full)
 
     def _since(self, n: int) -> torch.Tensor:
-        """(n,) the first row that sees each column; n for none."""
+        """(n,) the first row that attends to each column; n for none."""
         since = torch.full((n,), n)
         for start, stop in self.runs(n):
             since[start:stop] = since[start:stop].clamp(max=start if self.onward else 0)
@@ -142,8 +143,8 @@ class PeriodicLandmarks(_Landmarks):
 
 @dataclass(frozen=True)
 class RandomPast(Pattern):
-    """Every token looks at `count` of the tokens 0, ..., i, drawn without replacement (all of them,
-    if there are no more)."""
+    """Every token attends to `count` of the tokens 0, ..., i, drawn without replacement (all of
+    them, if there are no more)."""
 
     count: int
     seed: int = 0

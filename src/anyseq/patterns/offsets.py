@@ -14,11 +14,11 @@ from anyseq.patterns.pattern import LengthFree
 
 
 class OffsetPattern(LengthFree):
-    """i looks at j where `allows(i - j)`; the mask is Toeplitz, and declared so."""
+    """i attends to j where `allows(i - j)`; the mask is Toeplitz, and declared so."""
 
     @abstractmethod
     def allows(self, offset: torch.Tensor) -> torch.Tensor:
-        """Whether a token looks at the one `offset` places before it (after it, if negative)."""
+        """Whether a token attends to the one `offset` places before it (after it, if negative)."""
 
     def __call__(
         self, b: torch.Tensor, h: torch.Tensor, i: torch.Tensor, j: torch.Tensor
@@ -31,7 +31,7 @@ class OffsetPattern(LengthFree):
 
 @dataclass(frozen=True)
 class Full(OffsetPattern):
-    """Every token looks at every token: A_i = {0, ..., n-1}."""
+    """Every token attends to every token: A_i = {0, ..., n-1}."""
 
     def allows(self, offset: torch.Tensor) -> torch.Tensor:
         return torch.ones_like(offset, dtype=torch.bool)
@@ -39,7 +39,7 @@ class Full(OffsetPattern):
 
 @dataclass(frozen=True)
 class Causal(OffsetPattern):
-    """Every token looks at itself and at what came before: A_i = {0, ..., i}."""
+    """Every token attends to itself and to those before it: A_i = {0, ..., i}."""
 
     @property
     def prefix_stable(self) -> bool:
@@ -51,10 +51,10 @@ class Causal(OffsetPattern):
 
 @dataclass(frozen=True, init=False, repr=False)
 class Window(OffsetPattern):
-    """Every token looks at its neighbours: A_i = {j : -after <= i-j <= before}.
+    """Every token attends to its neighbours: A_i = {j : -after <= i-j <= before}.
 
-    Window(4) and Window(radius=4) reach 4 tokens to both sides, Window(4, 0) and
-    Window(before=4, after=0) only back. Every token sees itself, with Window(0) nobody else.
+    Window(4) and Window(radius=4) extend 4 tokens to both sides, Window(4, 0) and Window(before=4,
+    after=0) only back. Every token attends to itself, with Window(0) to no other.
     """
 
     before: int
@@ -85,7 +85,7 @@ class Window(OffsetPattern):
 
     @property
     def radius(self) -> int:
-        """How far it reaches, if that is equally far to both sides."""
+        """How far the window extends, if equally far to both sides."""
         if self.before != self.after:
             raise AttributeError(f"{self!r} has no radius: use .before and .after")
         return self.before
@@ -125,7 +125,7 @@ class Dilated(OffsetPattern):
 
 @dataclass(frozen=True)
 class Residue(OffsetPattern):
-    """Every token looks at those of its residue class: A_i = {j : i-j divisible by stride}."""
+    """Every token attends to those of its residue class: A_i = {j : i-j divisible by stride}."""
 
     stride: int
 
@@ -138,8 +138,8 @@ class Residue(OffsetPattern):
 
 @dataclass(frozen=True)
 class LogSparse(OffsetPattern):
-    """Every token looks at itself and at distances that are powers of two: |i-j| in {0, 1, 2, 4,
-    8, ...}."""
+    """Every token attends to itself and to tokens at distances that are powers of two: |i-j| in {0,
+    1, 2, 4, 8, ...}."""
 
     def allows(self, offset: torch.Tensor) -> torch.Tensor:
         distance = offset.abs()

@@ -1,4 +1,5 @@
-"""A pattern says which token may look at which: a small frozen dataclass, usable as a mask_mod."""
+"""A pattern says which tokens each token may attend to: a frozen dataclass, usable as a
+mask_mod."""
 
 from __future__ import annotations
 
@@ -48,7 +49,7 @@ class Pattern(ABC):
         return False
 
     def mask(self, n: int) -> torch.Tensor:
-        """(n, n) bool; entry (i, j) says whether token i may look at token j, in any head."""
+        """(n, n) bool; entry (i, j) says whether token i may attend to token j, in any head."""
         at_least_one("n", n)
         self.check_same()
         if len(self.heads()) > 1:
@@ -70,7 +71,8 @@ class Pattern(ABC):
         return BlockBounds.unknown(n, size)
 
     def block_mask(self, n: int, size: int = 128, heads: int | None = None) -> BlockMask:
-        """The FlexAttention BlockMask on the CPU; only blocks that are open are looked at.
+        """The FlexAttention BlockMask on the CPU; only undecided blocks are computed entry by
+        entry.
 
         heads: how many the model has; needed if the pattern differs from head to head.
         """
@@ -82,7 +84,9 @@ class Pattern(ABC):
         parts = self.heads()
         if len(parts) > 1:
             if heads is None:
-                raise InvalidArgument("heads: the pattern differs from head to head; say how many")
+                raise InvalidArgument(
+                    "heads: the pattern differs from head to head; give the number of heads"
+                )
             parts = tuple(parts[head % len(parts)] for head in range(at_least_one("heads", heads)))
         known = {part: classify(part.blocks(n, size), part.at(n), n, size) for part in set(parts)}
         some = torch.stack([known[part].some_sure for part in parts])
@@ -97,26 +101,31 @@ class Pattern(ABC):
         )
 
     def heads(self) -> tuple[Pattern, ...]:
-        """The patterns that heads take in turn, none of which differs by head; mostly just one."""
+        """The patterns that the heads cycle through, none of which differs by head; mostly just
+        one.
+        """
         return (self,)
 
     @property
     def natural_length(self) -> int | None:
-        """The only number of tokens it fits, or None if it fits any."""
+        """The only number of tokens that the pattern fits, or None if it fits any."""
         return None
 
     def parts_at(self, n: int) -> tuple[Pattern, ...]:
-        """Simpler patterns whose union it is, for n tokens; just itself, if there are none."""
+        """Simpler patterns whose union is this one, for n tokens; only itself, if there are
+        none."""
         return (self,)
 
     @property
     def lasting(self) -> bool:
-        """Whether it says the same for ever; somebody's function may look at what changes."""
+        """Whether the mask never changes; a user-defined function may depend on state that does."""
         return True
 
     @property
     def differs(self) -> bool:
-        """Whether batch rows may have different masks, or heads in a way `heads` does not tell."""
+        """Whether batch rows may have different masks, or heads in a way that `heads` does not
+        describe.
+        """
         return False
 
     @property
@@ -125,7 +134,7 @@ class Pattern(ABC):
         return 64
 
     def edges(self, n: int) -> torch.Tensor:
-        """(2, E) int64: the pairs (i, j) with i looking at j, sorted by i, then j."""
+        """(2, E) int64: the pairs (i, j) with i attending to j, sorted by i, then j."""
         at_least_one("n", n)
         self.check_same()
         if len(self.heads()) > 1:
@@ -139,18 +148,18 @@ class Pattern(ABC):
         return edges[:, (edges[0] * n + edges[1]).argsort()]
 
     def check_same(self) -> None:
-        """That there is one mask of it, for all batch rows, and for all heads in `heads`."""
+        """Check that one mask serves all batch rows, and all heads in `heads`."""
         if self.differs:
             zero = torch.zeros((), dtype=torch.int64)
             self.at(self.natural_length or 1)(zero, zero, zero, zero)  # what fails says so itself
             raise InvalidArgument(
-                "pattern: its mask_mod looks at the batch row b or the head h, so that there is no "
-                "one mask of it; give every head a mask_mod of its own, which looks at i and j "
+                "pattern: its mask_mod depends on the batch row b or the head h, so it "
+                "is not a single mask; give each head its own mask_mod of i and j "
                 "only: PerHead(first, second, ...)"
             )
 
     def sparsity(self, n: int) -> float:
-        """The share of pairs that do not look at each other."""
+        """The share of pairs (i, j) in which i does not attend to j."""
         return 1.0 - self.edges(n).shape[1] / n**2
 
     def __or__(self, other: PatternLike) -> Pattern:
@@ -192,7 +201,7 @@ class LengthFree(Pattern):
     def __call__(
         self, b: torch.Tensor, h: torch.Tensor, i: torch.Tensor, j: torch.Tensor
     ) -> torch.Tensor:
-        """Whether query i may look at key j, in batch row b and head h."""
+        """Whether query i may attend to key j, in batch row b and head h."""
 
     def at(self, n: int) -> MaskMod:
         return self

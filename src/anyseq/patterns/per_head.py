@@ -19,7 +19,7 @@ from anyseq.patterns.pattern import Pattern, PatternLike
 @dataclass(frozen=True, init=False)
 class PerHead(Pattern):
     """Head h uses pattern h mod k: MULTIHEAD. `mask`, `edges` and `sparsity` are those of the
-    union, which is what the layer as a whole can see; `block_mask` needs the number of heads."""
+    union, which is what the layer as a whole attends to; `block_mask` needs the number of heads."""
 
     parts: tuple[Pattern, ...]
 

@@ -18,7 +18,7 @@ from anyseq.patterns.pattern import Pattern
 
 @dataclass(frozen=True)
 class Random(Pattern):
-    """Every token looks at itself and at `count` other tokens, drawn without replacement (all
+    """Every token attends to itself and to `count` other tokens, drawn without replacement (all
     others, if there are no more)."""
 
     count: int
@@ -49,10 +49,10 @@ class Random(Pattern):
 
 @dataclass(frozen=True)
 class BigBird(Pattern):
-    """BigBird: blocks of tokens that look at blocks. A block sees
+    """BigBird: blocks of tokens that attend to blocks. A block attends to
 
     - the `window` blocks around it, itself in the middle (an odd number),
-    - the first `globals` blocks, which see all blocks themselves,
+    - the first `globals` blocks, which attend to all blocks themselves,
     - `random` other blocks, drawn without replacement.
     """
 
@@ -97,7 +97,7 @@ class BigBird(Pattern):
         return BlockBounds.exact(count > 0, count == under)
 
     def _allowed(self, n: int) -> torch.Tensor:
-        """(blocks, blocks) bool: which block sees which."""
+        """(blocks, blocks) bool: which block attends to which."""
         blocks = -(-n // self.block)
         index = torch.arange(blocks)
         allowed = (index[:, None] - index[None, :]).abs() <= self.window // 2

@@ -13,7 +13,7 @@ from anyseq.patterns.pattern import Pattern, PatternLike
 
 def named(pattern: PatternLike) -> PatternLike:
     """The Pattern that a text such as "window(64) | global(0)" stands for; anything else as it is.
-    Texts are remembered: one that was read before costs a look into a table."""
+    Texts are remembered: one that was read before costs a table look-up."""
     if not isinstance(pattern, str):
         return pattern
     from anyseq.patterns.expression import parse_pattern  # which knows all patterns, and they this
@@ -22,7 +22,7 @@ def named(pattern: PatternLike) -> PatternLike:
 
 
 def resolve(pattern: PatternLike, n: int) -> MaskMod:
-    """The mask_mod of anything that says who may look at whom, for n tokens.
+    """The mask_mod of anything that says which tokens each token attends to, for n tokens.
 
     A bool tensor has shape (N, M), (H, N, M) or (B, H, N, M); axes of size 1 broadcast.
     """
@@ -49,7 +49,7 @@ def resolve(pattern: PatternLike, n: int) -> MaskMod:
 def evaluated(
     mask_mod: MaskMod, b: torch.Tensor, h: torch.Tensor, i: torch.Tensor, j: torch.Tensor
 ) -> torch.Tensor:
-    """What somebody's mask_mod says, or an error that says what is wrong with it."""
+    """The result of a user's mask_mod, or an error that says what is wrong with it."""
     try:
         mask = mask_mod(b, h, i, j)
     except Exception as problem:  # somebody's function may raise anything
@@ -72,8 +72,8 @@ def evaluated(
 
 
 def differs_by_row_or_head(mask_mod: MaskMod) -> bool:
-    """Whether a mask_mod looks at b or h. If it does, its answer has their shape; or it fails here,
-    as it will when it is used."""
+    """Whether a mask_mod depends on b or h. If it does, its result has their shape; or it fails
+    here, as it will when it is used."""
     rows, heads = torch.zeros(2, 1, 1, 1).long(), torch.zeros(1, 2, 1, 1).long()
     place = torch.zeros(1, 1).long()
     try:
@@ -106,7 +106,8 @@ def _from_tensor(mask: torch.Tensor) -> MaskMod:
 
 
 def _from_block_mask(block_mask: Any) -> MaskMod:
-    """i looks at j in a full block; in a partial one, where the mask_mod says so; in no other."""
+    """i attends to j in a full block; in a partial one, where the mask_mod allows it; in no
+    other."""
     rows, columns = block_mask.BLOCK_SIZE
     partial = _listed(block_mask.kv_num_blocks, block_mask.kv_indices)
     full = torch.zeros_like(partial)

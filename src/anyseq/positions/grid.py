@@ -64,7 +64,7 @@ class GridToeplitz:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The array's."""
+        """The number of tokens of the array."""
         return tuple((offsets + 1) // 2 for offsets in self.coefficients.shape[1:])
 
     @property
@@ -90,7 +90,7 @@ class GridToeplitz:
     def check_reach(
         self, rows: int, columns: int, first_row: int, name: str = "coefficients"
     ) -> None:
-        """An error, unless all these queries and keys are cells of the array."""
+        """Raise an error unless all these queries and keys are cells of the array."""
         span = max(first_row + rows, columns)
         if span > prod(self.shape):
             raise InvalidArgument(
@@ -100,7 +100,7 @@ class GridToeplitz:
 
 
 def on_a_line(shape: tuple[int, ...]) -> torch.Tensor:
-    """(tokens,) int64: cells put on a line so that differences tell all offsets apart.
+    """(tokens,) int64: cells put on a line so that different offsets have different differences.
 
     Cell c is at Σ_a c_a Π_(b>a) (2 L_b - 1). A difference has the digits i_a - j_a, of absolute
     value below L_a, to the bases 2 L_a - 1: each of the Π_a (2 L_a - 1) = K offsets has one of the

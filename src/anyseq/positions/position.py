@@ -38,7 +38,7 @@ class Position:
 
     @property
     def natural_length(self) -> int | None:
-        """The number of positions it is for; None if it is for any."""
+        """The number of positions it is made for; None if it works for any."""
         return None
 
     def to_dict(self) -> dict[str, Any]:
@@ -52,7 +52,7 @@ class Position:
 
 @dataclass(frozen=True)
 class NoPosition(Position):
-    """Nothing tells a token where it is."""
+    """Tokens carry no position."""
 
 
 def position_from_dict(description: Mapping[str, Any]) -> Position:

@@ -46,7 +46,9 @@ class Rotary(Position):
         return frozenset({Place.QUERY_KEY})
 
     def turn(self, x: torch.Tensor, first: int) -> torch.Tensor:
-        """x (..., n, size) with size even, turned as the positions first, first + 1, ... ask."""
+        """x (..., n, size) with size even, turned by the angles of the positions first, first + 1,
+        ...
+        """
         turned = self.turned(x.shape[-1])
         # angles reach the length of the sequence: half precision has too few digits for them
         wide = torch.promote_types(x.dtype, torch.float32)
@@ -69,7 +71,7 @@ class Rotary(Position):
         return f"Rotary({', '.join(f'{name}={getattr(self, name)!r}' for name in names)})"
 
     def to_dict(self) -> dict[str, Any]:
-        """As always; what came later than the base is left out where it is as usual."""
+        """As in the base class; newer fields are left out where they have their defaults."""
         plain = super().to_dict()
         usual = {"share": 1.0, "scaling": None}
         return {

@@ -23,7 +23,7 @@ class ToeplitzBias(Position, ABC):
 
     @abstractmethod
     def label(self, offset: torch.Tensor) -> torch.Tensor:
-        """What the bias can see of i - j: offsets of equal label have equal bias."""
+        """What the bias depends on: offsets i - j of equal label have equal bias."""
 
 
 @dataclass(frozen=True)
@@ -65,8 +65,9 @@ class T5Bias(ToeplitzBias):
         exact = self.buckets // sides // 2
         if at_least_one("max_distance", self.max_distance) <= exact:
             raise InvalidArgument(
-                f"max_distance={self.max_distance}: expected more than {exact}, the distances that "
-                f"buckets={self.buckets} tells apart exactly"
+                f"max_distance={self.max_distance}: expected more than {exact}, the "
+                "distances that have "
+                f"a bucket each with buckets={self.buckets}"
             )
 
     def label(self, offset: torch.Tensor) -> torch.Tensor:

@@ -38,7 +38,7 @@ class RotaryScaling(ABC):
 
     @property
     def length(self) -> float:
-        """What turned queries and keys are multiplied with."""
+        """The factor of turned queries and keys."""
         return 1.0
 
     def to_dict(self) -> dict[str, Any]:
@@ -73,7 +73,7 @@ class YaRN(RotaryScaling):
     are, those that turn less than beta_slow times are slowed down by `factor`, those between are
     blended.
 
-    attention_factor: what turned queries and keys are multiplied with, 0.1 ln(factor) + 1 unless
+    attention_factor: the factor of turned queries and keys, 0.1 ln(factor) + 1 unless
     given. truncate: the borders between the planes are rounded to whole planes.
     """
 
@@ -97,7 +97,7 @@ class YaRN(RotaryScaling):
         planes = len(omega)
 
         def plane(turns: float) -> float:
-            """That which turns so many times within the original context."""
+            """The plane that turns so many times within the original context."""
             return planes * math.log(self.original / (turns * 2 * math.pi)) / math.log(base)
 
         low, high = plane(self.beta_fast), plane(self.beta_slow)

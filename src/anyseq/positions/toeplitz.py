@@ -49,7 +49,7 @@ class Toeplitz:
     def check_reach(
         self, rows: int, columns: int, first_row: int, name: str = "coefficients"
     ) -> None:
-        """An error, unless the table has all offsets of these queries and keys."""
+        """Raise an error unless the table has all offsets of these queries and keys."""
         reach = self.coefficients.shape[1] // 2
         furthest = max(first_row + rows - 1, columns - 1 - first_row)
         if furthest > reach:

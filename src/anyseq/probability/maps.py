@@ -1,6 +1,6 @@
 """Probability maps: scores (..., M), -inf where masked, to weights (..., M) that sum to 1.
 
-A row that sees nothing (all -inf) gets weights 0 and passes no gradient.
+A row with nothing to attend to (all -inf) gets weights 0 and passes no gradient.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Hardmax(ProbMap):
 
 
 def names_prob_map(word: str) -> bool:
-    """Whether a map has that name, such as "softmax" or "topk"."""
+    """Whether a map has this name, such as "softmax" or "topk"."""
     return word in _KINDS
 
 

@@ -1,4 +1,4 @@
-"""A "yes", as something that can be checked again."""
+"""A "yes", as a proof that can be checked again."""
 
 from __future__ import annotations
 
@@ -39,16 +39,17 @@ class Encoder:
 
 @dataclass(frozen=True, eq=False)
 class Certificate:
-    """Why a design is universal, in numbers that `verify` checks with code of its own.
+    """Why a design is universal, in numbers that `verify` checks with independent code.
 
     kind: "gather" (positions become known, then every token gathers the sequence), "rigid" (L^p: no
-        two places look alike), "mean" (equivariant functions, by one uniform layer), "fixed width"
+        two places are alike), "mean" (equivariant functions, by one uniform layer), "fixed width"
         (paper B's conditions).
-    target: which pairs must meet, "all" or "causal".
+    target: which pairs must be reached, "all" or "causal".
     rounds: layers after which every position is known.
-    layers: after how many more all wanted pairs have met, from `phase` of the cycle on.
-    proof, hub: how that was found; a position that sees all and is seen by all, if that is it.
-    full_layer: the pattern that sees all. order: (tokens,) a Hamiltonian path.
+    layers: how many more until all wanted pairs are reached, from `phase` of the cycle on.
+    proof, hub: how that was found; if by a hub, the position that attends to all and that all
+    attend to. full_layer: the pattern in which every token attends to all. order: (tokens,) a
+    Hamiltonian path.
     useful: of a readout, the layers of the cycle, counted from 0, whose keys are told apart.
     encoder: what the design, a decoder, also attends to.
     """
@@ -67,9 +68,9 @@ class Certificate:
     encoder: Encoder | None = None
 
     def verify(self) -> bool:
-        """Check it again, by code that shares nothing with the rules that found it: who meets whom
-        by following steps, hubs or sets; positions by random heads that tell them apart; places by
-        sums of random functions. (What only a search shows to be rigid is not confirmed.)"""
+        """Check it again with code that shares nothing with the rules that found it: reach by
+        following steps, hubs or sets; positions by random heads that tell them apart; places by
+        sums of random functions. (Rigidity that only a search shows is not confirmed.)"""
         if self.kind not in KINDS or self.target not in ("all", "causal") or self.rounds < 0:
             return False
         if self.encoder is not None and not self.encoder.verify():
@@ -146,6 +147,6 @@ class Certificate:
         meet += f" (by {self.proof})"
         if self.kind == "rigid":
             after = f" after layer {1 + self.rounds:,}" if self.design.depth is not None else ""
-            return f"{meet}, and no two places look alike{after}"
+            return f"{meet}, and no two places are alike{after}"
         known = f"positions are known after layer {self.rounds:,}" if self.rounds else ""
         return f"{known}; from there {meet}" if known else meet

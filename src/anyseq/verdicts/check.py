@@ -40,7 +40,7 @@ RULES: tuple[Rule, ...] = (
     proofs.readout,
     proofs.mean,
 )
-"""What decides. Adding a theorem is adding a rule."""
+"""The rules that decide. Adding a theorem means adding a rule."""
 
 PAPER_B: tuple[Rule, ...] = (
     papers.self_loops,
@@ -48,11 +48,11 @@ PAPER_B: tuple[Rule, ...] = (
     papers.all_reach,
     papers.concentrates,
 )
-"""What informs about the fixed-width class."""
+"""The rules that only report on the fixed-width class."""
 
 
 class NoLength(InvalidArgument):
-    """A pattern that fits any number of tokens, and nobody said how many."""
+    """A pattern that fits any number of tokens was given without a number."""
 
 
 def check(
@@ -68,21 +68,24 @@ def check(
     """Whether `what` can approximate every continuous sequence-to-sequence function.
 
     what: a Design; a Pattern, its text ("window(64) | global(0)"), mask_mod, bool mask or
-        BlockMask, or a tuple of them that layers take in turn (as a design with absolute
+        BlockMask, or a tuple of them that repeats to alternate layers (a design with absolute
         positions); an anyseq, torch or Hugging Face model; a Hugging Face config, or the path of
         its JSON file or folder (./full, if its name is that of a pattern).
     norm: "sup", the largest error over the cube, or "lp", its mean to some power p. For token ids,
-        which are no cube, ask for "sup" (docs/theorems.md, "Token ids").
-    target: "all" functions, "causal" ones (f_i looks at x_0, ..., x_i), or those "equivariant"
+        which do not form a cube, use "sup" (docs/theorems.md, "Token ids").
+    target: "all" functions, "causal" ones (f_i depends on x_0, ..., x_i only), or those
+    "equivariant"
         under permutations of the tokens. Unless given, "causal" for a model in which no token
         reaches an earlier one, otherwise "all".
-    tokens: the length, where `what` does not say it; of a Hugging Face model the one that it was
+    tokens: the length, if `what` does not determine it; for a Hugging Face model the one that it
+    was
         made for, unless given.
-    bos: of a model, whether a BOS token comes first, which a tokenizer may put there; a Design says
-        that itself. If nobody says it, a "no" that turns on it names it.
-    example: what a torch module takes, where that cannot be guessed (`anyseq.read`).
-    seconds: the time that the verdict may take; and then repairs, paths and the table of the other
-        questions together, when they are asked for. What is not found by then is None.
+    bos: for a model, whether a BOS token comes first, which a tokenizer may put there; a Design
+    says
+        so itself. If this is unknown, a "no" that depends on it says so.
+    example: the input of a torch module, if it cannot be guessed (`anyseq.read`).
+    seconds: the time limit for the verdict, and again for repairs, paths and the table of the
+        other questions together, when they are requested. What is not found by then is None.
 
     True and False are proved; everything else is None, with the reason.
     """
@@ -118,7 +121,7 @@ def check(
 
 
 def check_bos(design: Design, bos: bool | None) -> None:
-    """That nothing else is said than by a design, which says it itself."""
+    """Check that no argument contradicts a design, which determines it."""
     if bos not in (None, design.bos):
         raise InvalidArgument(
             f"bos={bos}, but the design has bos={design.bos}; give a Design(..., bos={bos})"
@@ -132,7 +135,7 @@ def check_design(
     facts: Facts | None = None,
     seconds: float = SECONDS,
 ) -> Verdict:
-    """The verdict on a design; facts: what is known of it from an earlier question."""
+    """The verdict on a design; facts: what is known about it from an earlier question."""
     _check_length(design.tokens)
     facts = Facts(design) if facts is None else facts
     # no sequence of ids is negligible (docs/theorems.md, "Token ids")
@@ -189,7 +192,7 @@ def check_design(
 
 
 def _in_time(rules: Sequence[Rule], question: Question, seconds: float) -> Iterator[Ruling]:
-    """What the rules say; one that cannot say it in time says that."""
+    """The rulings; a rule that runs out of time reports that."""
     for rule in rules:
         try:
             ruling = rule(question)
@@ -230,8 +233,8 @@ def _check_length(tokens: int) -> None:
 
 
 def _spoken(what: str) -> Pattern | str:
-    """The pattern that a string names, or the path of a config; what else it could have been meant
-    to be is said here."""
+    """The pattern that a string names, or the path of a config; the
+    error names both possibilities."""
     try:
         return parse_pattern(what)
     except InvalidArgument as problem:
@@ -248,7 +251,7 @@ def _as_design(what: Any, tokens: int | None) -> Design:
     """A pattern, or a tuple of them, as a design with absolute positions."""
     if isinstance(what, list) and any(isinstance(part, Pattern | str) for part in what):
         raise InvalidArgument(
-            "what: a list of patterns; expected a tuple of those that layers take in turn"
+            "what: a list of patterns; expected a tuple, which repeats to alternate layers"
         )
     given = what if isinstance(what, tuple) and what else (what,)
     cycle = tuple(map(_as_pattern, given))
@@ -257,7 +260,7 @@ def _as_design(what: Any, tokens: int | None) -> Design:
         raise InvalidArgument(f"what: masks for {sorted(lengths)} tokens; expected one length")
     length = lengths.pop() if lengths else None
     if length is None and tokens is None:
-        raise NoLength("tokens=None: say for how many tokens; the pattern fits any number")
+        raise NoLength("tokens=None: give the number of tokens; the pattern fits any number")
     if length is not None and tokens not in (None, length):
         raise InvalidArgument(f"tokens={tokens}, but the mask is for {length}")
     size = at_least_one("tokens", tokens if length is None else length)

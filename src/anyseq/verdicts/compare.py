@@ -24,18 +24,19 @@ _MOST_NAMES = 26
 
 @dataclass(frozen=True)
 class Card:
-    """What is known of one subject.
+    """What is known about one subject.
 
     subject: in words, as it was given, or as `check` names it.
     universal, norm, target, reason: the answer of `check`, and to which question.
-    layers: the fewest layers after which all pairs of tokens have met that must (for the target
-        "causal", every token and every earlier one); None if they never do, or it is not known.
-    depth: how many layers there are; None if any number.
+    layers: the fewest layers after which all required pairs are reached (for the target "causal",
+    from every
+        earlier token to every token); None if they never are, or if this is not known.
+    depth: the number of layers; None if any number.
     last: up to 8 pairs (k, j) such that token k is among the last to be reached by token j, or, if
         `layers` is None, one that never is.
     dilution: how weak the shortest routes are (`anyseq.graph.Dilution`).
     costs: connections, operations and keys kept (`anyseq.verdicts.Costs`).
-    positions: where the tokens know their positions from, in words.
+    positions: where the tokens get their positions from, in words.
     missing: why `reach`, `dilution`, `costs` or `positions` are not known, by name.
     """
 
@@ -74,7 +75,7 @@ class Comparison:
 
     @property
     def rows(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
-        """What is compared, in words, and a cell for each subject."""
+        """The property compared, in words, and a cell for each subject."""
         return comparison_rows(self.cards)
 
     def to_dict(self) -> dict[str, Any]:
@@ -96,16 +97,16 @@ def compare(
     names: Sequence[str] | None = None,
     seconds: float = SECONDS,
 ) -> Comparison:
-    """Designs and models side by side: what they can express, after how many layers all tokens have
-    met, how weak the routes are, what a token costs, and where positions come from.
+    """Designs and models side by side: what they can express, after how many layers every token
+    reaches every token, how weak the routes are, what a token costs, and where positions come from.
 
     subjects: each whatever `check` takes, or a design in words, as `parse_design` reads it:
         "causal & window(64), rope, bos, depth 12".
-    tokens: the length, where a subject does not say it.
+    tokens: the length, if a subject does not determine it.
     norm, target: as in `check`; unless given, the target is that of `check`.
     names: one for each subject; A, B, C, ... unless given.
     seconds: the time for each verdict, and as much again for the rest of its column. What is not
-        found by then is not known.
+        found by then is "not known".
     """
     if not subjects:
         raise InvalidArgument("subjects: none were given; expected one or more designs or models")
@@ -146,7 +147,7 @@ def _judged(
 ) -> Verdict:
     if _in_words(subject):
         if tokens is None:
-            raise NoLength(f"tokens=None: say for how many tokens; {subject!r} fits any number")
+            raise NoLength(f"tokens=None: give the number of tokens; {subject!r} fits any number")
         subject, tokens = _spoken(subject, tokens), None
     return check(subject, norm=norm, target=target, tokens=tokens, seconds=seconds)
 
@@ -173,14 +174,15 @@ def _card(name: str, verdict: Verdict) -> Card:
         except OutOfTime:
             missing[fact] = _late(verdict)
         except TooManyEdges:
-            missing[fact] = "too many connections: ask with fewer tokens"
+            missing[fact] = "too many connections: use fewer tokens"
         return None
 
     with within(verdict.seconds):
         wanted = "causal" if verdict.target == "causal" else "all"
         spread = known("dilution", lambda: dilution(design, wanted))
         if spread is None:
-            why_not = "one token only" if design.tokens == 1 else "not every layer takes means"
+            one = design.tokens == 1
+            why_not = "only one token" if one else "not every layer takes a weighted mean"
             missing.setdefault("dilution", why_not)
         return Card(
             name,

@@ -23,15 +23,16 @@ _KINDS = {"all": "every function", "causal": "every causal function",
 _NORMS = {"sup": "sup norm", "lp": "L^p"}
 
 _DILUTED = (
-    "Diluted: suppose that every layer takes the plain mean of what it attends to. The weight of "
-    "a pair is how much of token j is in token i when j first reaches i; it is diluted if one "
-    "layer of dense attention would have given it more. Training may change weights: no bound."
+    "Diluted: suppose that every layer takes the plain mean of the tokens that it attends to. The "
+    "weight of a pair is how much of token j is in token i when j first reaches i; it is diluted "
+    "if one layer of dense attention would have given it more. Training may change weights: this "
+    "is not a bound."
 )
 _OPERATIONS = "Multiply-adds: 2 x keys, scores and weighted values, for each feature of each head."
 
 
 def comparison_rows(cards: Sequence[Card]) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """What is compared, and a cell for each card."""
+    """The property compared, and a cell for each card."""
     rows = [
         ("can it?", [f"{ANSWERS[card.universal]}: {card.reason}" for card in cards]),
         ("all pairs meet", [_meet(card) for card in cards]),
@@ -51,7 +52,7 @@ def comparison_rows(cards: Sequence[Card]) -> tuple[tuple[str, tuple[str, ...]],
 
 
 def comparison_text(cards: Sequence[Card]) -> str:
-    """The question, who is who, and tables of a few columns."""
+    """The question, the subjects by name, and tables of a few columns."""
     lines = [*textwrap.wrap(comparison_head(cards), _WIDTH), ""]
     for card in cards:
         lines += _wrapped(f"  {card.name}  ", _subject(card))
@@ -77,15 +78,15 @@ def _subject(card: Card) -> str:
 
 
 def _notes(cards: Sequence[Card]) -> list[str]:
-    """What words and numbers mean."""
+    """The explanations of words and numbers."""
     notes = [_DILUTED + _followed(cards), _OPERATIONS]
     later = [card.name for card in cards if card.target == "all" and _sees_nothing_later(card)]
-    hint = "no layer sees later tokens; the target causal asks about causal functions"
+    hint = "no layer attends to later tokens; for causal functions use target='causal'"
     return [*notes, f"{', '.join(later)}: {hint}."] if later else notes
 
 
 def comparison_head(cards: Sequence[Card]) -> str:
-    """The length and the question, where they are those of all."""
+    """The length and the question, if they are the same for all."""
     parts = []
     lengths = _lengths(cards)
     if len(lengths) == 1:
@@ -115,7 +116,7 @@ def _row(label: str, cells: Sequence[str], width: int) -> list[str]:
 
 
 def _followed(cards: Sequence[Card]) -> str:
-    """From how many tokens the weights are, where not from all."""
+    """The number of tokens that the weights come from, if not all."""
     some = {
         card.dilution.tokens
         for card in cards
@@ -193,7 +194,7 @@ def _kept(card: Card) -> str:
 
 
 def _in_all(each: float, card: Card) -> str:
-    """The sum over the layers, of a design that says how many it has."""
+    """The sum over the layers of a design with a given depth."""
     if card.depth is None or card.costs is None:
         return ""
     return f", {_number(each * card.costs.layers)} in all"
@@ -211,7 +212,7 @@ def _number(value: float | None) -> str:
 
 
 def _percent(share: float) -> str:
-    """Not 0% or 100% where it is not."""
+    """Never rounded to 0% or 100%."""
     if 0 < share < 0.005:
         return "under 1%"
     if 0.995 <= share < 1:

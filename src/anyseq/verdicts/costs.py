@@ -1,4 +1,4 @@
-"""What a token costs in a design: connections, operations, keys that are kept."""
+"""The cost of a token in a design: connections, operations, keys that are kept."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from anyseq.graph import keys_attended, keys_kept
 
 @dataclass(frozen=True)
 class Costs:
-    """Of the layers that attend; all of them if the design has a depth, else once through its
-    cycle. BOS counts as a token.
+    """The costs of the attention layers: all of them if the design has a depth, else once through
+    its cycle. BOS counts as a token.
 
     layers: how many attend. others: how many do not.
     keys: how many keys a token attends to in a layer, on average over tokens, heads and layers.
@@ -57,7 +57,7 @@ def costs(design: Design) -> Costs:
 
 
 def _layers(design: Design) -> Counter[Layer]:
-    """How often each layer is there."""
+    """How often each layer occurs."""
     cycle = design.layer_cycle
     depth = len(cycle) if design.depth is None else design.depth
     counts = Counter[Layer]()

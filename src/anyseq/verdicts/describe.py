@@ -13,7 +13,7 @@ _LISTED = 8  # runs of equal layers that are named
 
 
 def describe(design: Design) -> str:
-    """Tokens, layers, position, and whatever is not as usual."""
+    """Tokens, layers, position, and whatever is not the default."""
     if design.layers is None:
         parts = [" then ".join(map(pattern_text, design.cycle)), positions_text(design.position)]
         parts += unusual_text(design.layer_cycle[0])
@@ -33,7 +33,7 @@ def _at_the_input(design: Design) -> list[str]:
 
 
 def _around(design: Design) -> list[str]:
-    """What is not as usual outside the layers."""
+    """What is not the default outside the layers."""
     parts = ["BOS"] * design.bos
     parts += [f"{design.block_norm}-norm blocks"] * (design.block_norm is not None)
     parts += [f"final {design.final_norm}"] * (design.final_norm is not None)

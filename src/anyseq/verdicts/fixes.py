@@ -23,7 +23,7 @@ Check = Callable[[Design, str, str], Verdict]
 
 @dataclass(frozen=True)
 class _Change:
-    """Something to do to a design. rank: cheaper first, among changes that cost no connections."""
+    """A change of a design. rank: cheaper first, among changes that cost no connections."""
 
     says: str
     parameters: str
@@ -35,10 +35,11 @@ def fixes(
     design: Design, norm: str, target: str, check: Check, meets: bool
 ) -> tuple[tuple[Fix, ...], bool]:
     """The changes that make the design universal, those with the fewest new connections first; and
-    whether there was time to try all. meets: whether all tokens meet that must, as it is.
+    whether there was time to try all. meets: whether the design as it is has all the required
+    reach.
 
-    One change at a time; only if none is enough, a change of who sees whom together with one of
-    what tokens know.
+    One change at a time; only if none is enough, a change of patterns together with one
+    of positions.
     """
     found: list[tuple[int, int, Fix]] = []
     try:
@@ -94,12 +95,12 @@ def _try(
 
 
 def _wanted(target: str) -> str:
-    """Which pairs of tokens must meet."""
+    """Which pairs of tokens must be reached."""
     return "causal" if target == "causal" else "all"
 
 
 def _connecting(design: Design, norm: str, target: str, check: Check) -> Iterator[_Change]:
-    """Changes of who sees whom, and of depth."""
+    """Changes of patterns, and of depth."""
     if design.depth is not None:
         proof = check(replace(design, depth=None), norm, target).certificate
         if proof is not None and proof.kind == "gather":
@@ -126,7 +127,7 @@ def _connecting(design: Design, norm: str, target: str, check: Check) -> Iterato
 
 
 def _knowing(design: Design) -> Iterator[_Change]:
-    """Changes of what tokens know of their places."""
+    """Changes of positions."""
     inside = [layer.position for layer in design.layer_cycle if layer.attends]
     if Place.INPUT not in design.input_position.acts_in:
         alone = design.layers is None

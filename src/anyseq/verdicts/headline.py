@@ -1,4 +1,4 @@
-"""The first line of a verdict: what it can and cannot do, in words."""
+"""The first line of a verdict: what the design can and cannot do, in words."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def headline(verdict: Verdict) -> str:
     if name == "W6":
         return f"No: {_unreached(verdict)}."
     if name == "W5":
-        return "No: no token depends on a later one, so that it computes causal functions only."
+        return "No: no token depends on a later one, so it computes causal functions only."
     if name in ("W1", "W8"):
         return _stuck(verdict)
     if witness is not None and name in ("W2", "W3", "W4", "W7", "W10", "W11"):
@@ -64,7 +64,7 @@ def _in_norm(verdict: Verdict) -> str:
 
 
 def _unreached(verdict: Verdict) -> str:
-    """How far a token gets, in the layers that there are."""
+    """How far the content of a token reaches within the depth."""
     reach, design = verdict.reach, verdict.design
     if reach is None or design is None or design.readout != "all":
         return verdict.reason.rstrip(".")
@@ -90,7 +90,7 @@ def _stuck(verdict: Verdict) -> str:
 
 
 def _with_bos(verdict: Verdict) -> str | None:
-    """What it could do if a BOS token came first; None if that is not enough."""
+    """The answer if a BOS token came first; None if that is not enough."""
     design = verdict.design
     if design is None or design.bos:
         return None

@@ -8,11 +8,11 @@ from anyseq.graph import keys_kept as kept_by
 
 def keys_kept(design: Design) -> int | None:
     """How many keys a layer keeps, on average over the layers that attend and rounded up, while the
-    tokens of the design are written one by one; None if some layer sees later tokens, since then
-    there is no cache.
+    tokens of the design are written one by one; None if some layer attends to later tokens, since
+    then there is no cache.
 
-    A key is kept from its own token on to the last one that sees it: all of them where attention
-    is full, w + 1 in a window of w tokens before one's own.
+    A key is kept from its own token to the last one that attends to it: all of them where attention
+    is full, w + 1 for a window of the w tokens before each token.
     """
     cycle = design.layer_cycle
     depth = len(cycle) if design.depth is None else design.depth

@@ -1,4 +1,4 @@
-"""Verdicts on real things: Hugging Face configs and models, torch modules."""
+"""Verdicts on existing models: Hugging Face configs and models, torch modules."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ def check_model(
     Hugging Face model, an anyseq.nn.Transformer or any torch module.
 
     It is read as a design (`anyseq.read`), which is judged by the rules for designs, for all
-    weights. What they rest on that was only seen in a small copy stands in `verdict.assumes`; then
-    True is not given, and False only where transformers' own model was read. True is not given
-    either for a model that has weights, since the theorems let the width grow.
+    weights. Facts that were only seen in a small copy are listed in `verdict.assumes`; then the
+    answer is never True, and False only if transformers' own model was read. It is never True
+    for a model with weights either, since the theorems let the width grow.
 
     A model is also probed from outside, with its own weights and with random ones. If it does what
     no network of its design does, the design is not used. If a probe fails in every trial there is
-    a witness on that very model; but nothing is said of weights that were not tried, so that the
-    answer is None, as it is if all probes pass, unless the rules say more.
+    a witness on that very model; but nothing is known about weights that were not tried, so the
+    answer is None, as it is if all probes pass, unless the rules decide.
 
-    bos: whether a token of its own comes first; it takes one of the positions.
+    bos: whether a BOS token comes first; it takes one of the positions.
     """
     if isinstance(what, Transformer):
         check_bos(what.design, bos)
@@ -73,7 +73,7 @@ def _answer(subject: Subject, seconds: float, norm: str, target: str) -> Verdict
     if subject.unsure or subject.assumes or subject.contained is not None:
         verdict = replace(verdict, _fixes=no_fixes)  # a repaired design would not be proved either
     if verdict.universal is False and subject.own:
-        reason = f"as seen it cannot, which is not proved for other weights: {verdict.reason}"
+        reason = f"seen only, not proved for other weights: {verdict.reason}"
         shown = _with_replay(subject, verdict)
         return replace(shown, universal=None, reason=reason, tasks=(), _fixes=no_fixes)
     if verdict.universal is False:
@@ -114,7 +114,7 @@ def _answer(subject: Subject, seconds: float, norm: str, target: str) -> Verdict
 
 
 def _as_contained(verdict: Verdict, contained: Design, seconds: float) -> Verdict:
-    """A True of a design that only bounds the model, if a design that the model contains has it."""
+    """If a design only bounds the model, a True needs a design that the model contains."""
     inner = check_design(contained, verdict.norm, verdict.target, seconds=seconds)
     if inner.universal:
         return replace(verdict, certificate=inner.certificate, findings=inner.findings)

@@ -31,12 +31,12 @@ def ids(question: Question) -> Ruling | None:
     """Sequences of ids are finitely many: none of them has measure 0."""
     if question.design.domain != "ids":
         return None
-    saw = "every sequence of ids counts, so that the answers for sup norm and L^p are the same"
+    saw = "every sequence of ids counts, so the answers for sup norm and L^p are the same"
     return Ruling(Finding("token ids", True, saw, "docs/theorems.md, Token ids"))
 
 
 def reach(question: Question) -> Ruling:
-    """Every token must be reached by every token it may depend on (W5, W6)."""
+    """Every token must be reached by every token that it may depend on (W5, W6)."""
     design, reach = question.design, question.reach
     rule, theorem = "reach", "Theorem 1"
     if question.readout is not None:
@@ -82,13 +82,13 @@ def _unreached(question: Question, k: int, j: int, saw: str) -> Ruling:
 
 
 def positions(question: Question) -> Ruling | None:
-    """In sup norm, identical tokens must be told apart by where they are (W1, W8)."""
+    """In sup norm, identical tokens must be told apart by their positions (W1, W8)."""
     if question.norm != "sup" or question.target == "equivariant" or question.readout is not None:
         return None
     design, found = question.design, question.refinement
     rule, theorem = "positions", "Theorem 1"
     if question.knows_positions:
-        return Ruling(Finding(rule, True, "every token is told its position", theorem))
+        return Ruling(Finding(rule, True, "every token is given its position", theorem))
     if found.stuck is not None:
         i, other = found.stuck
         classes = len(np.unique(found.limit))
@@ -115,7 +115,7 @@ def symmetries(question: Question) -> Ruling | None:
         return None  # refuted already; one output alone is like no other
     rule, theorem = "symmetries", "Theorem 2"
     if question.refinement.discrete:  # a symmetry would keep the classes of the refinement
-        saw = "positions are told apart even on identical tokens, so that no two look alike"
+        saw = "positions are told apart even on identical tokens, so no two are alike"
         return Ruling(Finding(rule, True, saw, theorem))
     found = question.symmetry
     if found.rigid:
@@ -133,8 +133,8 @@ def symmetries(question: Question) -> Ruling | None:
 
 
 def readout(question: Question) -> Ruling | None:
-    """One output cannot tell two sequences apart if a map of the others onto each other keeps all
-    that it sees (W2)."""
+    """One output cannot tell two sequences apart if a map of the other tokens onto each other keeps
+    all that it depends on (W2)."""
     place, design = question.readout, question.design
     if place is None or question.target == "equivariant" or question.knows_positions:
         return None
@@ -148,8 +148,8 @@ def readout(question: Question) -> Ruling | None:
 
 
 def feed_forward(question: Question) -> Ruling | None:
-    """Without feed-forward layers identical tokens are mapped affinely, in blocks without norms, as
-    long as nothing tells them apart and rows of weights sum to 1 (W7)."""
+    """Without feed-forward layers and norms, identical tokens are mapped affinely as long
+    as nothing tells them apart and rows of weights sum to 1 (W7)."""
     design = question.design
     if any(layer.feedforward for layer in question.layers):
         return None

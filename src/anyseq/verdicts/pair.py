@@ -1,8 +1,8 @@
 """An encoder and a decoder that attends to it: the decoder's outputs as functions of both inputs.
 
 Every layer of the decoder also attends, without positions, to all that the last layer of the
-encoder gives. Asked about are the functions f_i of all tokens of the encoder and of tokens 0, ...,
-i of the decoder. The argument stands in docs/theorems.md, "Encoder and decoder".
+encoder gives. The question is about functions f_i of all tokens of the encoder and of tokens 0,
+..., i of the decoder. The proof is in docs/theorems.md, "Encoder and decoder".
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ def with_encoder(verdict: Verdict, design: Design) -> Verdict:
 
 
 def _read_by_a_decoder(design: Design) -> tuple[Encoder | None, str]:
-    """How a decoder can learn every token of the encoder with its position, if that is known."""
+    """How a decoder can obtain every token of the encoder with its position, if that is known."""
     # a linear map follows the last norm: that to the decoder's keys and values
     question = Question(Facts(replace(design, head=True)), "sup", "all")
     if question.uncovered is not None:
         return None, question.uncovered
     if question.knows_positions:
-        return Encoder(design, rounds=0), "its tokens are told their positions"
+        return Encoder(design, rounds=0), "its tokens are given their positions"
     if not all(map(question.is_smooth, question.layers)):
-        return None, "its maps jump, of which no theorem speaks"
+        return None, "its maps jump, and no theorem covers that"
     if question.refinement.discrete:
         rounds = question.refinement.rounds
         return Encoder(design, rounds=rounds), f"positions are known after layer {rounds:,}"
@@ -47,6 +47,6 @@ def _read_by_a_decoder(design: Design) -> tuple[Encoder | None, str]:
     for layer in question.full_layers:
         within = design.depth is None or layer < design.depth
         if within and question.names_keys(cycle[layer % len(cycle)]):
-            saw = "its tokens are told apart unless all are equal; then any of them tells all"
+            saw = "its tokens are told apart unless all are equal; then any of them determines all"
             return Encoder(design, full_layer=layer % len(cycle)), saw
-    return None, "whether a decoder learns the order of its tokens is not known"
+    return None, "whether a decoder can obtain the order of its tokens is not known"

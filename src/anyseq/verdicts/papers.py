@@ -1,9 +1,10 @@
 """Paper B's sufficient conditions for the fixed-width class ST^{2,1,4}, each reported by itself.
 
-Assumption 1: every token sees itself in every pattern; the union of the patterns has a Hamiltonian
-path; every token reaches every token. Assumption 2: the probability map can put nearly all weight
-on a score that leads. With absolute positions they give universality in L^p with 2 heads of size 1
-and 4 hidden units. They inform; the verdict itself, for free width, does not need them.
+Assumption 1: every token attends to itself in every pattern; the union of the patterns has a
+Hamiltonian path; every token reaches every token. Assumption 2: the probability map can put nearly
+all weight on a score that leads. With absolute positions they give universality in L^p with 2 heads
+of size 1 and 4 hidden units. They are reported only; the verdict itself, for free width, does not
+need them.
 """
 
 from __future__ import annotations
@@ -30,12 +31,12 @@ def self_loops(question: Question) -> Ruling:
         if not bool((seen := part.at(size)(zero, zero, index, index).expand(size)).all())
     ]
     if lacking:
-        return _info("self-loops", False, f"position {lacking[0]} does not see itself", _ONE)
-    return _info("self-loops", True, "every token sees itself", _ONE)
+        return _info("self-loops", False, f"position {lacking[0]} does not attend to itself", _ONE)
+    return _info("self-loops", True, "every token attends to itself", _ONE)
 
 
 def path(question: Question) -> Ruling:
-    """Assumption 1.2: an order in which every token sees the one before it."""
+    """Assumption 1.2: an order in which every token attends to the one before it."""
     found = question.path
     saw = {
         True: f"there is a Hamiltonian path ({found.method})",
@@ -46,7 +47,7 @@ def path(question: Question) -> Ruling:
 
 
 def all_reach(question: Question) -> Ruling:
-    """Assumption 1.3: a finite s after which every token has seen all."""
+    """Assumption 1.3: a finite s after which every token reaches every token."""
     layers = question.facts.reach("all").layers
     if layers is None:
         return _info("s", False, "some token never reaches another", _ONE)

@@ -1,4 +1,4 @@
-"""Where a design's tokens know their positions from, in words."""
+"""Where a design's tokens get their positions from, in words."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from anyseq.positions import Place, position_text
 def positions_from(design: Design) -> str:
     """What tells places apart when all tokens are identical, and by which layer."""
     if design.tokens == 1:
-        return "one token only"
+        return "only one token"
     if Place.INPUT in design.input_position.acts_in:
         return f"{position_text(design.input_position)} at the input"
     found = refine(design)
@@ -31,7 +31,7 @@ def _not_all(found: Refinement, tokens: int) -> str:
 
 
 def _sources(design: Design) -> list[str]:
-    """What of a design is not the same for all identical tokens."""
+    """The parts of a design that are not the same for all identical tokens."""
     layers = design.layer_cycle[: design.depth]
     inside = [layer.position.acts_in for layer in layers if layer.attends]
     found = {
@@ -43,7 +43,7 @@ def _sources(design: Design) -> list[str]:
         "a bilinear map": any(isinstance(layer.mixer, Bilinear) for layer in layers),
         "offsets": any(places - {Place.GAIN} for places in inside),
     }
-    return [name for name, there in found.items() if there] or ["who attends to whom"]
+    return [name for name, there in found.items() if there] or ["which tokens attend to which"]
 
 
 def _joined(words: list[str]) -> str:

@@ -1,8 +1,7 @@
 """Rules that prove: each gives a certificate that the design is universal.
 
-All of them need feed-forward layers and free width; norms and other mixers than attention are no
-obstacle, where docs/theorems.md says so. The theorems and their proofs stand in
-docs/theorems.md.
+All of them need feed-forward layers and free width; norms and mixers other than attention are
+allowed where docs/theorems.md says so. The theorems are stated and proved in docs/theorems.md.
 """
 
 from __future__ import annotations
@@ -42,12 +41,12 @@ def gather(question: Question) -> Ruling | None:
     if design.depth is not None and design.depth < needed:
         return _between(question, needed)
     if one_layer:
-        saw = "one layer gathers the sequence and tells every token its position"
+        saw = "one layer gathers the sequence and gives every token its position"
     elif rounds == 0:
         saw = f"every token has gathered the sequence after {layers_text(idle + layers)}"
     else:
         saw = (
-            f"every token knows its position after {layers_text(rounds)}, and has gathered the "
+            f"every token has its position after {layers_text(rounds)}, and has gathered the "
             f"sequence {layers_text(layers)} later"
         )
     certificate = Certificate(
@@ -64,7 +63,7 @@ def gather(question: Question) -> Ruling | None:
 
 
 def covered(question: Question) -> Ruling | None:
-    """What keeps the theorems from saying yes, whatever else holds."""
+    """What keeps the theorems from applying, whatever else holds."""
     why = question.uncovered
     if why is None or not any(layer.feedforward for layer in question.layers):
         return None  # the latter says the rule "feed-forward"
@@ -72,7 +71,7 @@ def covered(question: Question) -> Ruling | None:
 
 
 def rigid(question: Question) -> Ruling | None:
-    """Theorem 2: in L^p it is enough that no two places look alike when all tokens differ; for
+    """Theorem 2: in L^p it is enough that no two places are alike when all tokens differ; for
     every smaller target class, too."""
     design = question.design
     if question.norm != "lp" or question.uncovered is not None or not question.reach.holds:
@@ -90,7 +89,7 @@ def rigid(question: Question) -> Ruling | None:
         layers = question.reach.layers_after(phase)
         assert layers is not None
         if told is None or design.depth < 1 + told + layers:
-            saw = f"no two places look alike; whether depth {design.depth} suffices is not known"
+            saw = f"no two places are alike; whether depth {design.depth} suffices is not known"
             return Ruling(Finding(rule, None, saw, theorem))
         rounds = told
     assert layers is not None
@@ -104,14 +103,14 @@ def rigid(question: Question) -> Ruling | None:
         hub=question.reach.hub,
         rounds=rounds,
     )
-    saw = "no two places look alike when all tokens differ"
+    saw = "no two places are alike when all tokens differ"
     if design.depth is not None:
         saw += f"; {layers_text(1 + rounds + layers)} are enough"
     return Ruling(Finding(rule, True, saw, theorem), certificate=certificate)
 
 
 def readout(question: Question) -> Ruling | None:
-    """Where one output is read, sequences must be told apart there, and nowhere else (Theorem
+    """Where one output is read, sequences must be told apart at that output only (Theorem
     3)."""
     design, rule, theorem = question.design, "readout", "Theorem 3"
     if question.readout is None or question.uncovered is not None or _proved(gather(question)):
@@ -135,7 +134,7 @@ def readout(question: Question) -> Ruling | None:
         phase=1 % len(design.layer_cycle),
         useful=tuple(np.flatnonzero(naming).tolist()),
     )
-    saw = f"output {question.readout} is told all that it may depend on, key by key"
+    saw = f"output {question.readout} gets all that it may depend on, key by key"
     return Ruling(Finding(rule, True, saw, theorem), certificate=certificate)
 
 
@@ -176,8 +175,8 @@ def _idle(question: Question, rounds: int) -> int:
 
 def _one_layer(question: Question, rounds: int) -> bool:
     """One layer that sums by offset: a head with a gain for each, a convolution, a recurrence. It
-    delivers every x_(i-r) alone, and what i sees, in offsets; if that is all that is wanted, and
-    tells i, it is enough."""
+    delivers every x_(i-r) alone, and the offsets that i depends on; if these are all that is
+    wanted, and determine i, it is enough."""
     first = question.layers[0]
     by_offset = isinstance(first.mixer, Convolution | Recurrence)
     if first.attends and has_gain(first):
@@ -186,6 +185,6 @@ def _one_layer(question: Question, rounds: int) -> bool:
 
 
 def _between(question: Question, needed: int) -> Ruling:
-    """A depth for which the construction is too deep."""
-    saw = f"{layers_text(needed)} would certainly do, depth is {question.design.depth}"
+    """The finding that the construction needs more than the depth."""
+    saw = f"{layers_text(needed)} are enough, depth is {question.design.depth}"
     return Ruling(Finding("gather", None, saw, "Theorem 1, depth"))

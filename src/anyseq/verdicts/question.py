@@ -1,4 +1,4 @@
-"""What is asked, and what the graph of the design says to it; computed once, when needed."""
+"""A question, and what the graph of the design answers; computed once, when needed."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from anyseq.probability import Entmax15, Softmax, Sparsemax, TopK
 
 
 class Facts:
-    """What the graph of a design says, whatever is asked; each computed once, when needed."""
+    """Facts from the graph of a design, for any question; each computed once, when needed."""
 
     def __init__(self, design: Design) -> None:
         self.design = design
@@ -59,8 +59,8 @@ class Facts:
         return self._symmetry[wanted]
 
     def changed(self, design: Design) -> Facts:
-        """The facts of another design, with what does not change: who reaches whom is a matter of
-        the patterns alone."""
+        """The facts of another design, sharing what does not change: reach depends on the
+        patterns alone."""
         facts = Facts(design)
         mine = self.design
         if (design.cycle, design.tokens, design.bos) == (mine.cycle, mine.tokens, mine.bos):
@@ -99,7 +99,7 @@ class Question:
 
     @property
     def wanted(self) -> str:
-        """Which pairs of tokens must meet: those of "causal", or "all"."""
+        """Which pairs of tokens must be reached: those of "causal", or "all"."""
         return "causal" if self.target == "causal" else "all"
 
     @property
@@ -125,7 +125,7 @@ class Question:
 
     @cached_property
     def is_causal(self) -> bool:
-        """Whether no layer lets a token see a later one."""
+        """Whether no layer lets a token attend to a later one."""
         return all(_causal(pattern, self.size) for pattern in self.design.cycle)
 
     @property
@@ -138,7 +138,7 @@ class Question:
 
     @property
     def layers(self) -> tuple[Layer, ...]:
-        """The layers that there are, once through the cycle."""
+        """The layers within the depth, once through the cycle."""
         return self.design.layer_cycle[: self.design.depth]
 
     @property
@@ -186,7 +186,7 @@ class Question:
 
     @cached_property
     def ties_matter(self) -> bool:
-        """Whether a map may jump where scores tie, in blocks whose norms make ties break: a norm
+        """Whether a map may jump where scores tie, in blocks whose norms break ties: a norm
         divides each token by a number that depends on its content."""
         rough = not all(map(self.is_smooth, self.layers))
         return rough and (self.design.block_norm is not None)
@@ -204,8 +204,8 @@ class Question:
         )
 
     def names_keys(self, layer: Layer) -> bool:
-        """Whether a token that attends to something learns which key holds what: because keys are
-        told their positions, or each of a row has a label of its own."""
+        """Whether a token can distinguish the keys that it attends to: because keys
+        have positions, or each key of a row has its own label."""
         base = base_of(layer.position)
         if self.knows_positions or isinstance(layer.mixer, Convolution | Recurrence | Bilinear):
             return True
@@ -228,7 +228,7 @@ class Question:
         return contiguous and reached > 1
 
     def _averages(self, layer: Layer) -> bool:
-        """Whether it can give all that it sees the same weight; with ALiBi softmax can, from many
+        """Whether it can give all visible keys the same weight; with ALiBi softmax can, from many
         slopes (docs/theorems.md, "Equivariant functions")."""
         if isinstance(layer.mixer, Mixer):
             return isinstance(layer.mixer, Average | LinearAttention)
@@ -236,7 +236,7 @@ class Question:
 
     @cached_property
     def uncovered(self) -> str | None:
-        """Why no theorem can say yes of such a design; None if one may."""
+        """Why no theorem can prove such a design universal; None if one may."""
         design, layers = self.design, self.layers
         if not any(layer.feedforward for layer in layers):
             return "there are no feed-forward layers, and no theorem covers that"
@@ -266,7 +266,7 @@ class Question:
 
     @property
     def has_empty_row(self) -> bool:
-        """Whether some token sees nothing in some head of some layer."""
+        """Whether some token attends to nothing in some head of some layer."""
         heads = {part for layer in self.layers for part in layer.sees.heads()}
         return any(map(self._has_empty_row, heads))
 

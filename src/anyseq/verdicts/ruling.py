@@ -1,4 +1,4 @@
-"""What a rule says: a finding, and perhaps the end of the question."""
+"""The result of a rule: a finding, and perhaps the answer."""
 
 from __future__ import annotations
 

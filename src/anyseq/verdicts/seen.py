@@ -1,5 +1,5 @@
-"""What a probe says to a question: findings, a witness on that very model, and whether the model
-behaves as its description says."""
+"""What a probe contributes to a question: findings, a witness on that very model, and whether the
+model behaves as its description says."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def findings(probe: Probe, norm: str, target: str, tokens: int) -> tuple[Finding
         equal = {1: "all outputs are equal", probe.tokens: "all outputs differ"}
         saw = equal.get(count, f"outputs fall into {count} classes")
         if probe.tokens == 1:
-            saw = "there is one token only"
+            saw = "there is only one token"
         found.append(Finding("probe: identical tokens", count == probe.tokens, saw, basis))
     if target != "equivariant":
         saw = "no symmetry seen"
@@ -55,7 +55,7 @@ def _dependence(probe: Probe, target: str) -> str:
 
 
 def obstruction(probe: Probe, norm: str, target: str) -> Witness | None:
-    """A function of the target class that no model which behaves as seen can compute."""
+    """A function of the target class that no model with this behaviour can compute."""
     pair = _independent(probe, target)
     if pair is not None:
         k, j = pair

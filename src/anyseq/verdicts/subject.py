@@ -1,4 +1,4 @@
-"""A config, a model or a module, as what there is to judge."""
+"""A config, a model or a module, as the subject of a verdict."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ _PROBED = 256  # tokens; the probe runs as many sequences of that many tokens at
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """What there is to judge, for so many tokens.
+    """The subject of a verdict, for a number of tokens.
 
     design: how it was read, if it could be. unsure: why a True for the design would not be one for
         the subject, whatever its width, or why there is no design. findings: what was read.
-    assumes: what of that was seen and is declared nowhere. own: whether it is a module of
-        somebody's own, not one of transformers' or of ours.
-    fixed: whether it has weights. width: then how many features a token has, if it says so.
-    open_bos: whether a BOS token may come first, and nobody says.
-    contained: a design that the model has whatever of it is unsure; what it can do the model can.
+    assumes: what of that was seen and is declared nowhere. own: whether it is a user's
+        module, not one of transformers' or anyseq's.
+    fixed: whether it has weights. width: then how many features a token has, if known.
+    open_bos: whether it is unknown if a BOS token comes
+    first. contained: a design that the model certainly contains; whatever it can do the model can.
     encoder: what the design, then that of a decoder, also attends to.
     function, probe: the model, and what was seen of it from outside.
     """
@@ -64,16 +64,16 @@ class Subject:
 
     @cached_property
     def facts(self) -> Facts | None:
-        """What the graph of its design says, for all questions."""
+        """Facts from the graph of its design, for all questions."""
         return None if self.design is None else Facts(self.design)
 
     @property
     def reads_all(self) -> bool:
-        """Whether all outputs count, of which alone a probe can speak."""
+        """Whether all outputs count; a probe applies only then."""
         return self.design is None or self.design.readout == "all"
 
     def seen_in(self, norm: str) -> str:
-        """The norm for which a probe is telling: for ids, that are finitely many, both are one."""
+        """The norm that a probe is about: for ids, which are finitely many, the two agree."""
         return "sup" if self.design is not None and self.design.domain == "ids" else norm
 
     @cached_property
@@ -112,7 +112,7 @@ def _whole(reading: Reading) -> Reading:
 
 
 def _of_reading(name: str, reading: Reading, bos: bool) -> Subject:
-    """bos: whether the first of the positions is that of a token of its own."""
+    """bos: whether the first position is that of BOS."""
     design, tokens = reading.design, reading.tokens - bos
     if bos and tokens == 0:
         raise InvalidArgument(f"bos=True: {name} was read for 1 position, which BOS takes; give "
@@ -144,7 +144,7 @@ def _of_module(module: torch.nn.Module, length: int | None, bos: bool, example: 
     """length: with BOS, if any."""
     subject = _of_description(module, length, bos, example)
     if example is not None:
-        unseen = Finding("probe", None, "what it takes is known by example only", "not run")
+        unseen = Finding("probe", None, "its input is known by example only", "not run")
         return _named(replace(subject, findings=(*subject.findings, unseen)))
     short = _probed_length(subject)
     if short is None:
@@ -162,7 +162,7 @@ def _of_module(module: torch.nn.Module, length: int | None, bos: bool, example: 
     wrong = seen.disagreement(replace(subject.design, tokens=function.tokens), result)
     if wrong is None:
         return subject
-    differs = Finding("description", False, wrong, "the model is not what it says")
+    differs = Finding("description", False, wrong, "the model is not what it declares")
     why = f"the model is not what its description says: {wrong}"
     return replace(
         subject, design=None, unsure=(why,), findings=(differs, *subject.findings), assumes=()
@@ -211,7 +211,7 @@ def _width(module: Any) -> int | None:
 
 
 def _with_more(design: Design | None) -> Design | None:
-    """A design with what a look may have missed, since it is written without modules: feed-forward
+    """A design with what reading may have missed, since it is written without modules: feed-forward
     halves, and a map after the last norm."""
     if design is None:
         return None

@@ -1,4 +1,5 @@
-"""What a "no" means in task units: how often a network can be right, at most, and its loss."""
+"""What a "no" means in task units: the highest possible accuracy of a network, and its lowest
+loss."""
 
 from __future__ import annotations
 
@@ -15,9 +16,9 @@ from anyseq.verdicts.question import Question
 
 @dataclass(frozen=True)
 class Task:
-    """A task that no network of a design does better than guessing.
+    """A task at which no network of a design does better than this.
 
-    task: what is to be done. accuracy: the share of right answers, at most. loss: the cross entropy
+    task: the task, in words. accuracy: the share of right answers, at most. loss: the cross entropy
     in nats, at least. Numbers, or formulas where K symbols are equally likely.
     """
 
@@ -95,8 +96,8 @@ def _block_size(pattern: Pattern) -> int | None:
 
 
 def _receptive_field(design: Design) -> int | None:
-    """How many places back all layers together see, where every layer sees so many at most, and
-    none sees all; None where offsets do not say it."""
+    """How many places back all layers together reach, where every layer attends to a bounded number
+    of them, and none to all; None where offsets do not determine it."""
     if design.depth is None:
         return None
     sizes = []

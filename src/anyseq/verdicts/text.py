@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 ANSWERS = {True: "yes", False: "no", None: "unknown"}
 
 AS_READ = "as read"
-"""What facts about a model rest on, in the place of a theorem."""
+"""What facts about a model rest on, in place of a theorem."""
 
 _Row = tuple[str, str]
 _WIDTH = 80
@@ -23,8 +23,8 @@ _REPAIRS = 3  # shown; the screen is small
 
 
 def verdict_text(verdict: Verdict) -> str:
-    """What it can do; why: findings, tasks, witness or proof; what to do: repairs; and the other
-    norms and targets."""
+    """The headline; then why (findings, tasks, witness or proof), repairs, and the other norms
+    and targets."""
     parts = [
         [*_wrapped("", verdict.headline), "", *_wrapped("", verdict.subject)],
         *([line for row in rows for line in _wrapped(*row)] for rows in _rows(verdict)),
@@ -59,13 +59,13 @@ def _found(verdict: Verdict) -> Iterator[_Row]:
 
 
 def _shown(verdict: Verdict) -> Iterator[_Row]:
-    """What shows the answer, and what else is known."""
+    """The proof of the answer, and what else is known."""
     if verdict.witness is not None:
         yield "witness", str(verdict.witness)
     if verdict.certificate is not None:
         yield "proof", str(verdict.certificate)
     if verdict.witness is not None and verdict.witness.name == "W5":
-        hint = "no layer sees later tokens; the target causal asks about causal functions"
+        hint = "no layer attends to later tokens; for causal functions use target='causal'"
         yield "note", hint
     design = verdict.design
     plain = design is not None and design.layers is None and design.position == Absolute()
@@ -91,7 +91,7 @@ def _cost(fix: Fix) -> str:
 
 
 def _condition(one: Finding) -> str:
-    """One of paper B's conditions; what is not known says why."""
+    """One of paper B's conditions; if it is not known, why."""
     if one.holds is None or (one.rule == "s" and one.holds):
         return one.saw
     return f"{one.rule} {ANSWERS[one.holds]}"

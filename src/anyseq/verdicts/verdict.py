@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 NORMS = ("sup", "lp")
 SECONDS = 30.0
-"""The time that a verdict may take, unless told, and as much again for all else of it."""
+"""The default time limit of a verdict, and as much again for everything else about it."""
 TARGETS = ("all", "causal", "equivariant")
 
 
@@ -32,12 +32,12 @@ def _none() -> None:
 
 
 def no_fixes() -> tuple[tuple[Fix, ...], bool]:
-    """None, and nothing else to look for."""
+    """None, and nothing else to search for."""
     return (), True
 
 
 def met(reach: Reach | None, design: Design) -> bool:
-    """Whether all wanted pairs are known to meet within the depth of a design."""
+    """Whether all wanted pairs are known to be reached within the depth of a design."""
     if reach is None or reach.layers is None:
         return False
     return design.depth is None or reach.layers <= design.depth
@@ -45,9 +45,10 @@ def met(reach: Reach | None, design: Design) -> bool:
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was found out.
+    """One finding of a verdict.
 
-    rule: its name. holds: whether what the rule asks is so; None if that is not known.
+    rule: the name of its rule. holds: whether the condition of the rule holds; None if that is not
+    known.
     saw: what was seen. theorem: what it rests on.
     """
 
@@ -62,8 +63,8 @@ class Fix:
     """A change that makes the design universal, checked before it is offered.
 
     design: the changed design. connections: how many more a layer has, at most. parameters: how
-    many more there are to learn, in words, since widths are free. keys: how many a layer of the
-    changed design keeps in its cache, on average; None if it sees later tokens, and has no cache.
+    many more are learned, in words, since widths are free. keys: how many a layer of the changed
+    design keeps in its cache, on average; None if it attends to later tokens and has no cache.
     """
 
     change: str
@@ -78,12 +79,12 @@ class Verdict:
     """Whether a design can express every continuous function of its target class.
 
     universal: True (then there is a certificate), False (then there is a witness), or None: not
-        known. norm: "sup" or "lp". target: "all", "causal" (f_i looks at x_0, ..., x_i only) or
+        known. norm: "sup" or "lp". target: "all", "causal" (f_i depends on x_0, ..., x_i only) or
         "equivariant" (permuting the tokens permutes the outputs).
-    reason: one sentence. findings: all that was looked at.
-    assumes: what was seen of a model and is declared nowhere, on which the answer rests.
+    reason: one sentence. findings: everything that was checked. assumes:
+    facts that were seen in a model, not declared, and on which the answer rests.
     tasks: what a "no" means in task units: accuracy at most, loss at least.
-    open_bos: of a model, whether nobody says if a BOS token comes first. width: of a model with
+    open_bos: for a model, whether it is unknown if a BOS token comes first. width: for a model with
         weights, how many features a token has, if that is known. at_some_width: whether its width
         alone keeps the answer from True.
     seconds: the time that was allowed.
@@ -113,12 +114,12 @@ class Verdict:
 
     @property
     def meets(self) -> bool:
-        """Whether all tokens are known to meet that must, within the depth."""
+        """Whether all required pairs are known to be reached within the depth."""
         return self.design is not None and met(self.reach, self.design)
 
     @property
     def headline(self) -> str:
-        """What it can and cannot do, in words."""
+        """What the design can and cannot do, in words."""
         return headline(self)
 
     @property
@@ -128,7 +129,7 @@ class Verdict:
 
     @property
     def fixes_complete(self) -> bool:
-        """Whether all repairs that are known of were tried: False if the time was used up."""
+        """Whether all known repairs were tried: False if the time was used up."""
         return self._repairs[1]
 
     @property
@@ -141,8 +142,8 @@ class Verdict:
         return self._once("fixed width", self._fixed_width)
 
     def _once(self, name: str, find: Callable[[], T]) -> T:
-        """What `find` finds in the time allowed; kept, unless it had less time than that, inside
-        another budget, so that asked for by itself it may find more."""
+        """What `find` finds in the time allowed; cached, unless an enclosing budget left it
+        less time, so that a later call may find more."""
         if name not in self._kept:
             hurried = remaining() < self.seconds
             with within(self.seconds):
@@ -154,8 +155,8 @@ class Verdict:
 
     @cached_property
     def fixed_width_certificate(self) -> Certificate | None:
-        """That networks of fixed width are universal in L^p, if all those conditions hold, and are
-        found in time."""
+        """The certificate that networks of fixed width are universal in L^p, if all those
+        conditions hold, and are found in time."""
         with within(self.seconds), suppress(OutOfTime):
             return self._fixed_width_proof()
         return None

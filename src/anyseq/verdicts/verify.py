@@ -1,4 +1,5 @@
-"""A second opinion on certificates: plain code over patterns, sharing nothing with the rules."""
+"""An independent checker of certificates: plain code over patterns, sharing nothing with the
+rules."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ _PLACES = 64  # where a distance is looked up
 
 
 def sees_all(pattern: Pattern, tokens: int, bos: bool) -> bool:
-    """Whether in some head every token sees every token."""
+    """Whether in some head every token attends to every token."""
     size = tokens + bos
     return any(
         all(bool(_rows(part, size, first).all()) for first in range(0, size, _CHUNK))
@@ -27,8 +28,8 @@ def sees_all(pattern: Pattern, tokens: int, bos: bool) -> bool:
 
 
 def follows(patterns: Sequence[Pattern], tokens: int, bos: bool, order: np.ndarray) -> bool:
-    """Whether the order is one of all tokens in which each sees the one before it, in some pattern,
-    and every position sees itself, in all of them."""
+    """Whether the order contains all tokens, each attends to the one before it in some pattern, and
+    every position attends to itself in all of them."""
     if sorted(order.tolist()) != list(range(tokens)):
         return False
     size, zero = tokens + bos, torch.zeros((), dtype=torch.int64)
@@ -69,7 +70,7 @@ def reaches_one(
     patterns: Sequence[Pattern], tokens: int, bos: bool, *, place: int, causal: bool, layers: int
 ) -> bool:
     """Whether all tokens (all earlier ones, if causal) reach one token within `layers`, followed
-    backward; of patterns that are no use to it the caller gives Blocks(1)."""
+    backward; the caller gives Blocks(1) for patterns that do not count."""
     size = tokens + bos
     cycle = [patterns[layer % len(patterns)] for layer in range(layers)]
     seen = {pattern: _matrix(pattern, size) for pattern in set(cycle)}
@@ -81,7 +82,8 @@ def reaches_one(
 
 
 def _through_hub(cycle: Sequence[Pattern], size: int, bos: bool, hub: int) -> bool:
-    """One layer in which the hub sees all tokens, and a later one in which all see the hub."""
+    """One layer in which the hub attends to all tokens, and a later one in which all attend to the
+    hub."""
     index = torch.arange(size)
     zero, here = torch.zeros((), dtype=torch.int64), torch.tensor(hub)
     heard = False
@@ -98,7 +100,7 @@ def _through_hub(cycle: Sequence[Pattern], size: int, bos: bool, hub: int) -> bo
 
 def _by_offsets(cycle: Sequence[Pattern], size: int, tokens: int, causal: bool) -> bool:
     """Sums of steps, one a layer: steps in one direction never leave the sequence; or, if all
-    patterns close to a ring, steps around it."""
+    patterns close into a ring, steps around it."""
     known = {one: (_steps(one, size, 1), _steps(one, size, -1)) for one in set(cycle)}
     steps = [known[pattern] for pattern in cycle]
     if all(np.array_equal(up[up > 0], np.sort(size - down[down > 0])) for up, down in steps):
@@ -180,7 +182,7 @@ def _matrix(pattern: Pattern, size: int) -> csr_array:
 
 
 def _rows(pattern: Pattern, size: int, first: int) -> torch.Tensor:
-    """(rows, size) bool: whom some tokens see, in any head."""
+    """(rows, size) bool: which tokens some tokens attend to, in any head."""
     zero = torch.zeros((), dtype=torch.int64)
     i = torch.arange(first, min(first + _CHUNK, size))[:, None]
     j = torch.arange(size)[None, :]

@@ -1,4 +1,4 @@
-"""A second opinion on what tells places apart: numbers instead of tables and colours.
+"""An independent check of what tells places apart: numbers instead of tables and colours.
 
 Random heads are run on constant features in float64, layer by layer. Equal places get equal numbers
 up to rounding, so that a gap far above rounding proves that two places differ.
@@ -50,7 +50,7 @@ def _told_apart_by(heads: int, design: Design, layers: int) -> bool:
 def _random_heads(
     heads: int, layer: Layer, mask: torch.Tensor, places: torch.Tensor, rng: torch.Generator
 ) -> list[torch.Tensor]:
-    """What random heads of a layer make of constant features: (size, 1) each."""
+    """The outputs of random heads of a layer on constant features: (size, 1) each."""
     size, probability, seen = len(mask), layer.probability, []
     bias, gain = _labels(layer, size)
     slopes, many = isinstance(_base(layer), ALiBi), max(4 * size, int(bias.max()) + 1)
@@ -91,7 +91,7 @@ def _random_heads(
 def _random_sums(
     count: int, layer: Layer, mask: torch.Tensor, places: torch.Tensor, rng: torch.Generator
 ) -> list[torch.Tensor]:
-    """What random layers that are no attention make of constant features: (size, 1) each."""
+    """The outputs of random layers that are not attention on constant features: (size, 1) each."""
     size = len(mask)
     offset = torch.arange(size)[:, None] - torch.arange(size)
     seen = []
@@ -114,7 +114,7 @@ def _random_sums(
 
 
 def names_keys(design: Design, number: int) -> bool:
-    """Whether a layer shows a token which key holds what: keys are told their positions, or the map
+    """Whether a layer lets a token distinguish its keys: keys have positions, or the map
     is continuous, and no two keys of a row have the same label. (ALiBi's slopes are given, so that
     another map than softmax may leave keys without weight.)"""
     layer = design.layer_cycle[number]
@@ -155,10 +155,10 @@ def _is_continuous(layer: Layer, size: int, any_map: bool) -> bool:
 
 
 def looks_different(design: Design, layers: int | None = None) -> bool:
-    """Whether no two tokens look alike when all tokens differ. First by sums over what each place
-    sees, and what those see, of random functions of labels and of these sums themselves; then, for
-    places with equal sums, by trying to map what one sees onto what the other sees. Too many trials
-    count as alike.
+    """Whether no two tokens are alike when all tokens differ. First by sums over what each place
+    attends to, and what those attend to, of random functions of labels and of these sums
+    themselves; then, for places with equal sums, by trying to map what one attends to onto what the
+    other attends to. Too many trials count as alike.
 
     layers: only by sums, over so many layers from the second one on.
     """
@@ -197,13 +197,13 @@ def looks_different(design: Design, layers: int | None = None) -> bool:
 
 
 class _Alike:
-    """Trials to map what one place sees onto what another sees."""
+    """Trials to map what one place attends to onto what another attends to."""
 
     def __init__(self, views: list[list[dict[int, int]]], places: list[int]) -> None:
         self.views, self.places, self.left = views, places, 20_000
 
     def extend(self, image: dict[int, int], open_: list[int]) -> bool:
-        """Whether the map can be extended to all that the open places see."""
+        """Whether the map can be extended to all that the open places attend to."""
         self.left -= 1
         if self.left < 0:
             raise RecursionError
@@ -250,7 +250,7 @@ def _start(design: Design) -> torch.Tensor:
 
 
 def _labels(layer: Layer, size: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """(size, size) whole numbers >= 0: what biases, and what gains, see of each pair."""
+    """(size, size) whole numbers >= 0: the label of each pair for biases, and for gains."""
     index = torch.arange(size)
     offset, base = index[:, None] - index[None, :], _base(layer)
     plain = torch.zeros_like(offset)

@@ -17,7 +17,7 @@ _CONSTANTS = (0.0, 0.5, 1.0)
 def stuck(tokens: int, i: int, other: int, name: str = "W1") -> Witness:
     """f_i = i, for a design in which identical tokens at two positions get equal outputs.
 
-    One number y must serve as both i and i': max(|y - i|, |y - i'|) >= |i - i'|/2.
+    A single number y is the output for both i and i': max(|y - i|, |y - i'|) >= |i - i'|/2.
     """
     sequences = torch.tensor(_CONSTANTS, dtype=torch.float64)[:, None].expand(-1, tokens)
     return Witness(
@@ -88,7 +88,7 @@ def exchanged(tokens: int, root: tuple[int, int], image: dict[int, int]) -> Witn
     return Witness(
         name="W2",
         function="f_i = i (tell every token where it is)",
-        why=f"What reaches token {i:,} looks exactly like what reaches token {other:,}.",
+        why=f"What reaches token {i:,} is exactly like what reaches token {other:,}.",
         norm="lp",
         bound=(i - other) ** 2 / 4,
         sequences=torch.stack([x, y]),

@@ -284,7 +284,7 @@ def test_along_a_route_dense_attention_computes_the_same(tokens: int) -> None:
 @pytest.mark.parametrize(
     ("design", "reason"),
     [
-        (aq.Design(3, ~aq.Blocks(1)), "token 0 does not see itself in pattern 0"),
+        (aq.Design(3, ~aq.Blocks(1)), "token 0 does not attend to itself in pattern 0"),
         (aq.Design(3, (aq.Full(), aq.Blocks(2) & ~aq.Blocks(1))), "see itself in pattern 1"),
         (aq.Design(3, aq.Causal()), "token 2 never reaches token 0"),
         (aq.Design(4, aq.Global((0,)) | aq.Blocks(1)), r"Hamiltonian path\), and there is none"),

@@ -23,11 +23,11 @@ MADE_WITH = (
 )
 INTRODUCTION = f"""# Planted faults
 
-Each of these models has a fault that was put into it on purpose, of a kind that people have met and reported; many name a public thread with one of the kind. Below stands what `aq.audit` says of it: the rule, the layers, a pair of tokens (output, token) that is not as it ought to be, and how large the effect is. A fault may bring others with it: a layer that is handed no mask knows nothing of padding either.
+Each of these models has a fault that was put into it on purpose, of a kind that has been reported; many name a public thread about one of the kind. The table gives what `aq.audit` finds: the rule, the layers, a pair of tokens (output, token) that is wrong, and the size of the effect. A fault may bring others with it: a layer that gets no mask ignores padding, too.
 
-Under each is folded what shows it on the model, named `model`, without anyseq, and what that prints with the fault and without it. The models are tiny and have the weights that they are initialised with, which is why some effects are small. [audit.md](audit.md) says what is checked, and how.
+Folded under each is code that shows it on the model, named `model`, without anyseq, and what it prints with and without the fault. The models are tiny and have the weights that they are initialised with, which is why some effects are small. [audit.md](audit.md) says what is checked, and how.
 
-`make faults` writes this page; this one was made with {MADE_WITH}. The models are in `tests/models/faults/planted`. Of each a twin without the fault is audited in the tests, and passes.
+`make faults` writes this page; this one was made with {MADE_WITH}. The models are in `tests/models/faults/planted`. In the tests a twin of each without the fault is audited, and passes.
 """  # noqa: E501
 
 

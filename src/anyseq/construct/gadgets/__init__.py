@@ -1,4 +1,4 @@
-"""Gadgets: small pure functions that return layers, each with the argument why it is right."""
+"""Gadgets: small pure functions that return layers, each with its proof of correctness."""
 
 from anyseq.construct.gadgets.blank import closed, idle, rows, widened
 from anyseq.construct.gadgets.carry import carry, take_above

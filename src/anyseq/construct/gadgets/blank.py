@@ -34,7 +34,7 @@ def blank_attention(layers: int, heads: int, size: int, width: int) -> Attention
 
 
 def idle(layers: int, width: int) -> list[Layers]:
-    """Blocks that add nothing: they let patterns of the cycle pass by."""
+    """Blocks that add nothing: they only advance the cycle of patterns."""
     return [Layers(feedforward=blank_feed_forward(layers, 4, width))] if layers else []
 
 

@@ -1,15 +1,15 @@
 """Carried maximum: the largest id travels in a feature m of its own, so ids do not grow on the way.
 
 Notation as in `anyseq.construct.contextual_sparse`. First m += ReLU(u·z - θ): m = M for γ(n), and 0
-for everybody else. Then in every layer, with keys u·z_j + S m_j and values m_j, two heads
+for all other tokens. Then in every layer, with keys u·z_j + S m_j and values m_j, two heads
 
-    +1 · constant query                  the m of the largest key that token k sees
+    +1 · constant query                  the m of the largest key that token k attends to
     -1 · query λ(m_k - δ/2)              the same if m_k = M; if m_k = 0, the m of the smallest key
 
-M >= δ and Sδ exceeds every id: the largest key has m = M if anybody seen has; the smallest, where
-k itself holds 0, has m = 0. So m_k stays M, or becomes the largest m seen, exactly: keys are all
-different, since ids are, and one key gets all the weight. Last, m goes into feature 0: u·z += S m,
-m = 0.
+M >= δ and Sδ exceeds every id: the largest key has m = M if any visible token has; the smallest,
+where k itself holds 0, has m = 0. So m_k stays M, or becomes the largest visible m, exactly: keys
+are all different, since ids are, and one key gets all the weight. Last, m goes into feature 0: u·z
++= S m, m = 0.
 """
 
 from __future__ import annotations

@@ -32,6 +32,6 @@ def deciding_gap(prob_map: ProbMap) -> float:
     if gap is None:
         raise CannotApproximate(
             "it needs a probability map that can put all its weight on one score (Assumption 2), "
-            f"which is not known of {type(prob_map).__name__}"
+            f"which is not known for {type(prob_map).__name__}"
         )
     return gap

@@ -1,7 +1,7 @@
 """Positions from URPE's gain (Luo et al. 2022): no vector is added to any token.
 
 A constant channel holds 1/2 in every token. One head with queries and keys 0 has equal weights on
-all that a token sees, times the gain C_{i-j}; with value 2·channel it adds to the channel
+all keys of a token, times the gain C_{i-j}; with value 2·channel it adds to the channel
 
     Σ_{j in A_i} C_{i-j} / |A_i| = E_i
 
@@ -27,10 +27,11 @@ CONSTANT = 0.5
 
 
 def gains_for(mask: torch.Tensor, wanted: Sequence[int]) -> list[Fraction] | None:
-    """C for the offsets 1-n, ..., n-1, or None if there is none: tokens look alike to the gain.
+    """C for the offsets 1-n, ..., n-1, or None if there are none: the gain cannot distinguish
+    tokens.
 
     n equations in 2n-1 unknowns, by elimination. Unknowns of the largest offsets are solved for
-    first, and those left over are 0: that gives the lower triangle where it will do.
+    first, and those left over are 0: that gives the lower triangle where that suffices.
     """
     tokens = len(wanted)
     system = []

@@ -1,7 +1,7 @@
 """Set apart: every token adds up the outputs of all tokens, and keeps its own.
 
 Let |F| <= 1. Before anything is added, value i of token i is set to 0 and all others to -2
-(`set_apart`); from then on nobody needs to know positions, whose features are free. In the end
+(`set_apart`); from then on positions are not needed, and their features are free. In the end
 
     Σ_i ReLU(F_i + 1) - 1,    F_i - 2 + 1 <= 0 where i is not the own,
 

@@ -64,8 +64,8 @@ def global_shift(
 def all_max_shift(
     *, layers: int, step: float, digits: Sequence[int], shift: int, gap: float, lift: float
 ) -> list[Layers]:
-    """Every token's id grows by shift times the largest id that it sees; `layers` times, then by
-    the constant `lift`. The query is a constant: keys differ by δ, so λδ is the gap."""
+    """Every token's id grows by shift times the largest id that it attends to; `layers` times, then
+    by the constant `lift`. The query is a constant: keys differ by δ, so λδ is the gap."""
     direction = torch.tensor(digits, dtype=torch.float64)
     attention = blank_attention(layers, heads=2, size=1, width=len(digits))
     attention.q_bias[:, 0] = gap / step

@@ -7,7 +7,7 @@ The layer of id a adds (target - current)·bump(u·z), where with half-width g <
 is 1 on [a-g/2, a+g/2] and 0 off [a-g, a+g]. At t = a its terms are 2 - 1 - 0 + 0: exact.
 
 Ids go in descending order: a token meets only layers above it, whose ReLUs are all off, until its
-own; then it is a target, and every target lies below every window (the caller sees to that), so it
+own; then it is a target, and every target lies below every window (the caller ensures that), so it
 meets no other. Only one rounding is left, of target - current, as large as half an ulp of the id:
 `written` is what the layer really leaves behind. That is why ids are rescaled first.
 """

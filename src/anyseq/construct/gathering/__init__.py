@@ -1,4 +1,4 @@
-"""Gathering: after it every token knows its position and holds the sequence, in any design that
+"""Gathering: afterwards every token has its position and the whole sequence, in any design that
 can (docs/theorems.md, Theorem 1)."""
 
 from anyseq.construct.gathering.direct import Direct, gather_directly

@@ -1,12 +1,12 @@
-"""URPE: one attention half brings the sequence, and tells every token its place.
+"""URPE: one attention half brings the sequence, and gives every token its position.
 
 As `anyseq.construct.gathering.offsets`, without a feed-forward half of its own. There is a head for
 each offset r (and each pattern of the layer), with gain 1 at r and 0 elsewhere: token i gets w
-x_(i-r) by it, w > 0 if it sees i-r, and w from a constant feature. Let v_i be the vector of these
-constants, over all heads. They are linearly independent: token i sees token 0, i places before it,
-and no token before i sees anything so far before it. So there are forms p_i with p_i(v_j) = [i=j];
-the output weights of the layer compute them. If the first token sees nothing, v_0 = 0 and p_0 = 0;
-it is known by all other forms being 0, and to token i the others are those with 1 - p_i = 1.
+x_(i-r) by it, w > 0 if it attends to i-r, and w from a constant feature. Let v_i be the vector of
+these constants, over all heads. They are linearly independent: token i attends to token 0, i places
+before it, and no token before i attends so far back. So there are forms p_i with p_i(v_j) = [i=j];
+the output weights of the layer compute them. If the first token attends to nothing, v_0 = 0 and p_0
+= 0; it is known by all other forms being 0, and to token i the others are those with 1 - p_i = 1.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from anyseq.probability import Softmax
 
 
 def sees_wanted(design: Design, wanted: str) -> bool:
-    """Whether the first layer shows every token all that it wants, with some weight."""
+    """Whether in the first layer every token attends to all that it needs, with some weight."""
     position, first = design.position, design.cycle[0]
     if not isinstance(position, URPE) or isinstance(position.base, Absolute | Sinusoidal):
         return False

@@ -1,14 +1,15 @@
-"""Gathering in as few layers as Theorem 1 asks for: nothing but attention in the last of them.
+"""Gathering in as few layers as Theorem 1 needs: nothing but attention in the last of them.
 
-What the last attention half brings is not put in order: `Reader` says, for each token, where it
-finds every x_j, and how it knows its own position; the feed-forward half of that very block reads
+The output of the last attention half is not sorted: `Reader` says, for each token, where it
+finds every x_j, and how it gets its own position; the feed-forward half of that very block reads
 it there. Before the last hop, each half takes what its own block's attention brought: a round of
 positions, or a hop of slots, is one block. In the first hop heads read x itself, which stays where
 it came. What x, slots and stages held before anything was written (waves) is a known number at each
-position, and taken off by whoever reads.
+position, and subtracted by each reader.
 
 In a hop every pattern of a layer has a stage of its own, so that a token takes a slot by whichever
-of them sees it. Where there are waves a stage cannot be cleared, and the next hop has other ones.
+of them attends to its holder. Where there are waves a stage cannot be cleared, and the next hop has
+other ones.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ from anyseq.nn import AttentionLayers, Layers
 
 @dataclass(frozen=True)
 class Direct:
-    """The layers, the last without a feed-forward half; what each token reads after them; how far
-    off that, and what it knows of its place, may be; and the most ReLUs that one of the halves
+    """The layers, the last without a feed-forward half; what each token reads after them; how
+    far off that, and its position, may be; and the most ReLUs that one of the halves
     has."""
 
     gathering: Gathering

@@ -1,4 +1,4 @@
-"""From the input to tokens that know where they are and hold the sequence."""
+"""From the input to tokens that have their position and the whole sequence."""
 
 from __future__ import annotations
 
@@ -53,7 +53,8 @@ class Gathering:
 
     @property
     def kinds(self) -> dict[str, Any]:
-        """What a StackShape says of a network that starts with these layers, besides its sizes."""
+        """The entries of the StackShape of a network that starts with these layers, besides its
+        sizes."""
         gain = self.vectors.get("gain")
         return {
             "positions": "position" in self.vectors,

@@ -35,8 +35,8 @@ class Heads:
 
     @classmethod
     def of(cls, design: Design, features: int, tellers: int) -> Heads:
-        """tellers: how many heads tell positions apart, for each pattern of a layer; 0 if positions
-        need not be found out."""
+        """tellers: how many heads tell positions apart, for each pattern of a layer; 0 if
+        positions need not be found."""
         period = lcm(*(len(pattern.heads()) for pattern in design.cycle))
         tellers *= period
         size = max(2, features)
@@ -46,7 +46,7 @@ class Heads:
 
     @property
     def vertices(self) -> int:
-        """Positions that attention sees: the tokens, and BOS before them."""
+        """Positions in attention: the tokens, and BOS before them."""
         return self.design.tokens + self.design.bos
 
     def mover(self, slot: int, part: int) -> int:

@@ -1,8 +1,8 @@
 """One hop of slots: what attention does, exactly.
 
-In a hop a head moves one slot: vertex v takes it from u = u(v), a vertex that v sees and that has
-it. Places are forms p_w in the features, 1 at vertex w and 0 at all others. So the scores of keys w
-can be
+In a hop a head moves one slot: vertex v takes it from u = u(v), a vertex that v attends to and that
+has it. Places are forms p_w in the features, 1 at vertex w and 0 at all others. So the scores of
+keys w can be
 
     λ (2 u(v) w - w²) = λ u(v)² - λ (w - u(v))²,
 

@@ -5,11 +5,11 @@ Token j starts with x_j in slot j: with p the one-hot position,
     slot j += ReLU(x - 2 Σ_(i≠j) p_i):
 
 for token j the sum is of zeros and x passes exactly; for others x - 2 < 0. In a hop copies of slots
-arrive on a stage (`anyseq.construct.gathering.hop_layer`); those who wanted one take it, in the way
-x was taken above, and the stage is cleared.
+arrive on a stage (`anyseq.construct.gathering.hop_layer`); the tokens that need one take it, in the
+way x was taken above, and the stage is cleared.
 
-Where everybody sees everybody, and knows its position from the start, one layer does it all: by the
-head of slot j all take x from token j, j too, and there is no need of a stage.
+Where every token attends to every token, and has its position from the start, one layer does it
+all: by the head of slot j all take x from token j, j too, and there is no need of a stage.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ def all_at_once(heads: Heads, blocks: Blocks, room: Room) -> None:
 
 
 def sees_all(design: Design) -> int | None:
-    """The part of the first layer's pattern by which all tokens see all tokens, if there is one and
-    they know their positions."""
+    """The part of the first layer's pattern by which all tokens attend to all tokens, if there is
+    one and they have their positions."""
     if not isinstance(design.position, Absolute):
         return None
     for part, pattern in enumerate(design.cycle[0].heads()):

@@ -1,4 +1,5 @@
-"""How tokens know their places, and where things lie, when they gather in as few layers as can be.
+"""How tokens get their positions, and where features lie, when they gather in as few layers as
+possible.
 
 `forms` gives a place as a form in the features: p_v(z) is 1 at vertex v and 0 at all others. With
 one-hot vectors of positions the forms are single features. Waves are vectors E_v, linearly
@@ -70,7 +71,7 @@ class Space:
 class Known:
     """forms: (vertices, width). waves: (vertices, width), what is there before anything is written,
     places aside. off: how far forms times waves, and what is read off waves, may be off. told:
-    whether tokens know their places from the start. vectors: what `Stack.of` is given."""
+    whether tokens have their positions from the start. vectors: what `Stack.of` is given."""
 
     heads: Heads
     space: Space
@@ -93,7 +94,7 @@ class Reader:
 
 
 def places(design: Design, features: int, first_free: int, wanted: str) -> Known:
-    """Places that are told, or as they will be once they have been found out."""
+    """Positions given from the start, or as they will be once they have been found."""
     base = base_of(design.position)
     told = isinstance(base, Absolute | Sinusoidal)
     tellers = 0 if told else max(8, 6 * design.size)  # a round is to tell all that it can

@@ -1,4 +1,4 @@
-"""By how much the keys that hardmax or top-k keep lead before the others."""
+"""The lead of the keys that hardmax or top-k keep over the others."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""URPE: one layer of gains gathers the sequence and tells every token its position.
+"""URPE: one layer of gains gathers the sequence and gives every token its position.
 
 There is a head for each offset r, with gain 1 at r and 0 elsewhere, and no scores: token i gets w
-x_(i-r) from it, w = 1/(number of keys that i sees), and w from a constant feature, if it sees i-r
+x_(i-r) from it, w = 1/(number of keys of i), and w from a constant feature, if it attends to i-r
 at all. Random multiples of the latter add up to one number for each position, known when the
 network is built (see `anyseq.construct.gathering.places`); `into_colours` makes one-hot positions
 of the numbers. Then slot i-r of token i takes 1/w times what came by head r: three roundings,
@@ -27,7 +27,8 @@ _TRIES = 12
 
 
 def sees_enough(design: Design, wanted: str) -> bool:
-    """Whether the first layer shows every token all that it wants, in one pattern, evenly."""
+    """Whether in the first layer every token attends to all that it needs, in one pattern,
+    evenly."""
     position, first = design.position, design.cycle[0]
     if not isinstance(position, URPE) or isinstance(position.base, Absolute | Sinusoidal | ALiBi):
         return False
@@ -46,7 +47,8 @@ def offset_heads(design: Design, features: int) -> Heads:
 
 
 def gather_by_offsets(heads: Heads, blocks: Blocks, room: Room) -> bool:
-    """Write the layers; False, and nothing written, if one layer tells not all positions apart."""
+    """Write the layers; False, and nothing written, if one layer does not tell all positions
+    apart."""
     design, rng = heads.design, generator(0)
     layer = _layer(heads, room)
     gain = offset_gain(heads)

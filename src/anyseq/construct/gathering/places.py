@@ -1,8 +1,8 @@
-"""How tokens come to know their positions, where nobody tells them: position refinement by heads.
+"""How tokens find their positions where these are not given: position refinement by heads.
 
 Colours of positions are one-hot features: at the start one for all tokens, and another for BOS. In
 each round heads read nothing but colours, with random scores, biases, gains and values, and add up
-what they see to one number. By Lemma 3 of docs/theorems.md almost every choice tells apart all
+their outputs to one number. By Lemma 3 of docs/theorems.md almost every choice tells apart all
 positions that the design can tell apart in that round. Since no content is read, the numbers are
 known when the network is built: the very layer computes them, in float64. `into_colours` makes new
 colours of them where they differ by _GAP or more. That a gap was found proves that it is there: for

@@ -1,4 +1,4 @@
-"""Where things lie in a gathering network."""
+"""The layout of features in a gathering network."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who takes which slot from whom, hop by hop, as soon as it can."""
+"""Which token takes which slot from which, hop by hop, as early as possible."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def schedule(design: Design, wanted: str, phase: int) -> list[list[Taking]]:
 
 
 def _takings(masks: list[torch.Tensor], held: list[set[int]], tokens: int) -> list[Taking]:
-    """Every vertex takes every slot that it lacks and that somebody has whom it sees."""
+    """Every vertex takes every slot that it lacks and that some vertex it attends to has."""
     takings = []
     for slot in range(tokens):
         has = torch.tensor([slot in have for have in held])

@@ -15,7 +15,7 @@ METHODS: dict[str, Callable[[Ask], Recipe]] = {
     fit.NAME: fit.recipe,
 }
 
-BY_NAME_ONLY = {partition.NAME: "since its memory tokens are no part of the design"}
-"""Methods that "auto" does not take, and why."""
+BY_NAME_ONLY = {partition.NAME: "since its memory tokens are not part of the design"}
+"""Methods that "auto" does not choose, and why."""
 
 __all__ = ["BY_NAME_ONLY", "METHODS"]

@@ -1,12 +1,12 @@
 """Method "boltzmann": one softmax head as contextual mapping, after Kajitsuka and Sato (2024).
 
-L^p. Feed-forward layers number the token's cell, one head of size 1 looks at the sequence, and
+L^p. Feed-forward layers number the token's cell, one head of size 1 reads the sequence, and
 windows look f up. Positions are optional: with them token j adds jM to its number, and every f is
 served; without, those that commute with permutations. That is for dense softmax attention; other
 designs have `anyseq.construct.methods.boltzmann_rounds`.
 
 Let a_1, ..., a_n be the numbers of the tokens, integers in [0, A], and P a power of two above A.
-The head has the constant query 1/P and the number as key and as value. So everybody receives the
+The head has the constant query 1/P and the number as key and as value. So every token receives the
 *Boltzmann mean*
 
     B = Σ_j a_j q^(a_j) / Σ_j q^(a_j),    q = e^(1/P).
@@ -17,7 +17,7 @@ coefficients are integers, so p'r = pr' everywhere, r = c·p, and c = 1 since p(
 paper takes a sharp query instead, for which gaps are as small as e^-A; here they are as small as
 those of as many random numbers.)
 
-The key B + P a_i names the token's own number too. The gap between keys is not guessed: all are
+The key B + P a_i encodes the token's own number too. The gap between keys is not guessed: all are
 computed, in float64, and the windows are made from the smallest difference g that is found. Scores
 a_j/P are exact. Weights of softmax err by a few units u = 2^-53 (64 are allowed for), so a computed
 key by at most u(P² + 64(n+4)P), in the network as in the list. If twice that is at most g/8, keys
@@ -61,7 +61,7 @@ def recipe(ask: Ask) -> BoltzmannRecipe | boltzmann_rounds.RoundsRecipe:
     needs.feed_forward(ask.design)
     needs.lipschitz(ask)
     if ask.norm == SUP:
-        raise CannotApproximate("its guarantee is in L^p only; ask for the norm 'lp'")
+        raise CannotApproximate("its guarantee is in L^p only; use norm='lp'")
     if not needs.plain_attention(ask.design):
         return boltzmann_rounds.recipe(ask)
     found = next(BoltzmannRecipe.fine_enough(ask, _LOG2_MOST_KEYS))

@@ -5,11 +5,11 @@ number of its own). Then come rounds (`anyseq.construct.refining`): a layer of r
 every token one number, together with its own number a key; windows around the keys of each class
 give the class a new number. The windows of the last round hold values of f instead.
 
-What a design cannot tell apart, it does not: a dense design with relative biases, say, gives
+Only what the design can tell apart is separated: a dense design with relative biases, say, gives
 identical tokens one key. That a design is universal in L^p (docs/theorems.md, Theorem 2) means
-that such sequences are few on a fine grid. They are not estimated but counted. All sequences of
-cells are run when the network is planned, and a share λ of the pairs (sequence, token) is *lost*:
-they are in a class with pairs for which f may have another value, and which took that one. So
+that such sequences are few on a fine grid. They are counted, not estimated. All sequences of
+cells are run when the network is planned, and a share λ of the pairs (sequence, token) is
+*lost*: their class also has pairs for which f may have another value, and took that value. So
 
     ‖f - T‖_p <= (cells^p + λ n d_out (2 max|f|)^p + ramps^p)^(1/p),
 
@@ -54,11 +54,11 @@ def recipe(ask: Ask) -> RoundsRecipe:
         for found in grid.recipes(kind):
             if combine(found.terms, ask.norm, ask.p) <= ask.tol:
                 return found
-    raise AssertionError("there is always a finer grid, or a refusal")
+    raise AssertionError("there is always a finer grid, or an error")
 
 
 def _check(ask: Ask) -> str:
-    """Refuse what rounds cannot serve; otherwise the kind of f that is served."""
+    """Raise an error where rounds do not apply; otherwise the kind of f that is covered."""
     from anyseq.verdicts import check  # slow to load
 
     design, name = ask.design, ask.design.probability.name
@@ -68,7 +68,7 @@ def _check(ask: Ask) -> str:
             f"it needs a continuous probability map: softmax, sparsemax or entmax15, not {name}"
         )
     if isinstance(base_of(design.position), Sinusoidal):
-        raise CannotApproximate("it needs an input that nothing is added to but what it learns")
+        raise CannotApproximate("it needs an input to which only learned vectors are added")
     kind = kind_of_function(design, LP)
     verdict = check(design, norm=LP, target=kind)
     if verdict.universal is False:
@@ -78,7 +78,7 @@ def _check(ask: Ask) -> str:
 
 @dataclass(frozen=True)
 class RefinedGrid(OneGrid):
-    """All sequences of cells of one grid, as the design sees them."""
+    """All sequences of cells of one grid, as numbers in the design."""
 
     @property
     def log2_keys(self) -> float:
@@ -118,7 +118,7 @@ class RefinedGrid(OneGrid):
         return lattice(self.token_cells, self.ask.design.tokens)
 
     def recipes(self, kind: str) -> Iterator[RoundsRecipe]:
-        """With one round, two, ..., until nothing is lost or nothing new is told apart."""
+        """With one round, two, ..., until nothing is lost or no further pairs are told apart."""
         bos = int(self.ask.design.bos)
         cells = self.cells_of_sequences()
         case = cases(cells, self.token_cells, kind)
@@ -151,8 +151,8 @@ class RoundsRecipe(RefinedGrid, ByWindows):
         if self.shares[0] == 0:
             return ()
         return (
-            f"a share of {self.shares[1]:.2g} of all sequences has tokens that look like others "
-            "to this design, or too much so for float64",
+            f"a share of {self.shares[1]:.2g} of all sequences has tokens that this design cannot "
+            "tell from others, or not in float64",
         )
 
     @property
@@ -185,8 +185,8 @@ class RoundsRecipe(RefinedGrid, ByWindows):
             "alike",
             self.shares[0] ** (1 / ask.p) * ask.spread * 2 * ask.bound,
             "alike",
-            f"{self.shares[0]:.2g} of all (sequence of cells, token) look like others of another "
-            "value, all of them counted; |f - T| <= 2 max|f| there",
+            f"{self.shares[0]:.2g} of all (sequence of cells, token) cannot be told from others "
+            "of another value, all of them counted; |f - T| <= 2 max|f| there",
         )
         return (cells, lost, ramps) if self.shares[0] else (cells, ramps)
 
@@ -272,7 +272,8 @@ class RoundsRecipe(RefinedGrid, ByWindows):
         )
 
     def _listen(self, found: Round) -> Layers:
-        """The key becomes what the heads bring, then 2^e·number more; inputs and number go."""
+        """The key becomes the output of the heads plus 2^e·number; inputs and number are
+        cleared."""
         room, features, wires = self.room, self.ask.features, self.wires
         feedforward = clear(features, at=0, hidden=room.hidden, width=room.width)
         unit = 2 * features

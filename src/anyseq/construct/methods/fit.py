@@ -4,11 +4,11 @@
                      dense attention, by `anyseq.construct.gathering` in other designs
     blocks           residual ReLU layers on the slots, the same in every token, trained on samples
                      of f (see relu_net.py for the net and train.py for the training)
-    selector         every token keeps its own output, clipped to the range that f was seen in
+    selector         every token keeps its own output, clipped to the sampled range of f
 
 For domains of many dimensions, where grids are hopeless. Its error is measured on random inputs
-that the training never saw, so it speaks of averages only: the mean absolute error (norm="mean") or
-an L^p norm. Of the worst input samples say nothing, and the sup norm is refused.
+not used in training, so it covers averages only: the mean absolute error (norm="mean") or an
+L^p norm. Samples say nothing about the worst input, so the sup norm is an error.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ _SECONDS_PER_STEP = 2e-3
 
 
 def recipe(ask: Ask) -> FitRecipe:
-    """The network to fit; whether it will meet the tolerance is not known before."""
+    """The network to fit; whether it will meet the tolerance is not known in advance."""
     needs.feed_forward(ask.design)
     if ask.norm == SUP:
         raise CannotApproximate(
-            "samples say nothing about the worst input; ask for the norm 'mean' or 'lp'"
+            "samples say nothing about the worst input; use norm='mean' or norm='lp'"
         )
     if ask.axes > _MOST_AXES:
         raise CannotApproximate(
@@ -56,7 +56,9 @@ def recipe(ask: Ask) -> FitRecipe:
             f"{ask.axes}"
         )
     if needs.gathering(ask.design) != "all":
-        raise CannotApproximate("it fits one net for all tokens, and here each holds another part")
+        raise CannotApproximate(
+            "it fits one net for all tokens, but here each token holds a different part"
+        )
     return FitRecipe(ask)
 
 
@@ -76,7 +78,7 @@ class FitRecipe:
 
     @property
     def net(self) -> NetShape:
-        """The net to train; a design of fixed depth says how many blocks."""
+        """The net to train; a design of fixed depth determines the number of blocks."""
         ask, depth = self.ask, self.ask.design.depth
         left = _BLOCKS if depth is None else depth - self.front.layers - 1
         return NetShape(
@@ -127,7 +129,7 @@ class FitRecipe:
 
     @cached_property
     def front(self) -> Gathering:
-        """What comes before the net."""
+        """The layers before the net."""
         design, room = self.ask.design, self.room
         if not needs.plain_attention(design):
             return gather(design, room, "all")
@@ -204,7 +206,7 @@ class FitRecipe:
         )
 
     def _blocks(self, fused: FittedNet) -> Layers:
-        """The trained numbers in their places; the last block writes the values."""
+        """The trained weights in their places; the last block writes the values."""
         net = self.net
         layers = blank_feed_forward(net.blocks, net.hidden, self.room.width)
         body = slice(self._body_at, self._values_at)

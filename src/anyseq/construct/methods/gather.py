@@ -1,7 +1,7 @@
 """Method "gather": the whole sequence into every token, then piecewise-linear interpolation.
 
 Sup norm. For every design that `anyseq.check` proves universal by Theorem 1. Attention is only in
-`anyseq.construct.gathering`, after which every token knows its position and holds the sequence. The
+`anyseq.construct.gathering`, after which every token has its position and the whole sequence. The
 rest are ReLU layers: the interpolator computes the outputs of all tokens from the gathered
 sequence, the selector keeps the token's own. If a design gathers only what came before each token,
 f must be causal; the values of token i are then those for zeros after it, so that it does not
@@ -85,7 +85,7 @@ class Layout(TypedDict):
 
 
 class Middle(Protocol):
-    """What the layers between gathering and selecting say of themselves."""
+    """The description of the layers between gathering and selecting."""
 
     @property
     def layers(self) -> int:
@@ -195,7 +195,7 @@ class GatherRecipe:
         return float(units * UNIT_ROUNDOFF + bound * self._moved())
 
     def _moved(self) -> float:
-        """What it does to T, where |f| <= 1, that slots may be off: along each axis T is no steeper
+        """The effect on T, where |f| <= 1, of errors in the slots: along each axis T is no steeper
         than from -1 to 1 in a step. Below 0 ReLU(t) is no longer t, whose weight is at most 2."""
         return 2 * (self.ask.axes + 1) * self.steps * self._slots_off
 
@@ -315,7 +315,7 @@ class GatherRecipe:
         result = Reading("T", 0, outputs)
         slots = Reading("slots", wiring.slots_at, ask.axes, past=ask.features * past)
         values = Reading(self.values_label, wiring.values_at, ask.entries, past=outputs * past)
-        gathers = f"Every token comes to know its position, and to hold the {reads} in its slots."
+        gathers = f"Every token gets its position, and the {reads} in its slots."
         stages = [
             Stage("gather", front, gathers, slots),
             Stage("interpolate", wiring.layers, self.adds, values),
@@ -328,7 +328,8 @@ class GatherRecipe:
         return interpolate(values, self.wiring)
 
     def _behind(self, values: torch.Tensor, scale: float) -> list[Layers]:
-        """What follows the gathering, for values (nodes, tokens, out_features); |T| <= scale."""
+        """The layers after the gathering, for values (nodes, tokens, out_features); |T| <=
+        scale."""
         ask, wiring, tokens = self.ask, self._middle, self.ask.design.tokens
         outputs = {"out_features": ask.out_features, "values_at": wiring.values_at}
         middle = self._added(values.flatten(1) / scale)

@@ -1,9 +1,9 @@
-"""Method "gather" where f is told box by box: nodes only where the error asks for them.
+"""Method "gather" where constants of f are given per box: nodes only where the error requires them.
 
-As `anyseq.construct.methods.gather`, but the interpolator adds hats of several levels, at the nodes
-of an adaptive grid (`anyseq.construct.leaves`, with the proof). It is taken where it needs fewer
-parameters than the grid that is as fine everywhere. Every token must hold the whole sequence: what
-a causal design leaves in the slots of later tokens may lie in a box of another size.
+Like `anyseq.construct.methods.gather`, but the interpolator adds hats of several levels, at the
+nodes of an adaptive grid (`anyseq.construct.leaves`, with the proof). It is taken where it needs
+fewer parameters than the grid that is as fine everywhere. Every token must hold the whole sequence:
+what a causal design leaves in the slots of later tokens may lie in a box of another size.
 
 `recipe` is the whole method's: one wide layer (`anyseq.construct.methods.gather_wide`) is taken if
 the design has a depth, and too small a one for either grid.
@@ -60,7 +60,7 @@ def recipe(ask: Ask) -> Recipe:
 
 
 def _interpolating(ask: Ask) -> GatherRecipe:
-    """The cheaper of the even grid and the adaptive one, if f is told box by box."""
+    """The cheaper of the even grid and the adaptive one, if constants of f are given per box."""
     known = ask.smoothness
     if known.local_lipschitz is None and known.local_curvature is None:
         return gather.recipe(ask)
@@ -108,7 +108,7 @@ def _adaptive(ask: Ask) -> AdaptiveRecipe:
 
 
 def _note(ask: Ask, leaves: Leaves) -> str:
-    """What it saves, against the grid that is as fine everywhere (rounding aside)."""
+    """The saving against the grid that is as fine everywhere (rounding aside)."""
     tokens, features = ask.design.tokens, ask.features
     p = math.inf if ask.norm == SUP else ask.p
     even = next(

@@ -1,8 +1,8 @@
 """Method "gather" for designs of a small, fixed depth: one wide layer after the last attention.
 
-For every design of a depth for which `anyseq.check` proves Theorem 1: as few layers as that asks
-for gather the sequence (`gather_directly`), and the feed-forward half of the last of them is all
-the rest: ridges (`anyseq.construct.ridges`, with the proof), each token its own. If a design
+For every design of a depth for which `anyseq.check` proves Theorem 1: as few layers as the theorem
+needs gather the sequence (`gather_directly`), and the feed-forward half of the last of them does
+everything else: ridges (`anyseq.construct.ridges`, with the proof), each token its own. If a design
 gathers only what came before each token, f must be causal, and token i has the ridges of tokens up
 to itself.
 
@@ -65,7 +65,7 @@ def recipe(ask: Ask) -> WideRecipe:
 
 
 def _log2_directions(ask: Ask, degree: int) -> float:
-    """Of all directions, whatever their length; nothing is allocated to count them."""
+    """The number of all directions, of any length; counted without allocating them."""
     return ask.axes * math.log2(2 * degree + 1)
 
 

@@ -1,8 +1,8 @@
-"""What networks have in common that look f up by cells; those of one grid do so off its ramps.
+"""The common part of networks that look f up by cells; those of one grid do so off its ramps.
 
 There T is f at the centre of the cell of x, so |f - T| <= Lδ/2, and less in the mean. Within γ of a
-cell's upper end the token's number is no number, but windows do not overlap, so |T| stays below the
-largest |f|: no clip is needed.
+cell's upper end the token's number is not a whole number, but windows do not overlap, so |T| stays
+below the largest |f|: no clip is needed.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class ByWindows(ABC):
         return min(rooms, key=self._cost)
 
     def _cost(self, room: Room) -> tuple[int, int]:
-        """Layers that the design does not have, then parameters."""
+        """Number of layers beyond the design's depth, then of parameters."""
         shape = self.shape_in(room)
         return shape.layers - (self.ask.design.depth or shape.layers), shape.parameters
 
@@ -113,7 +113,7 @@ class OneGrid(Grid, ABC):
 
     @property
     def ramp(self) -> float:
-        """γ: as narrow as float64 allows, since ramps cost measure and width gains nothing."""
+        """γ: as narrow as float64 allows, since wider ramps only add to the exceptional measure."""
         return narrowest_ramp(1.0)
 
     @property
@@ -129,7 +129,7 @@ class OneGrid(Grid, ABC):
 
     @property
     def grid_terms(self) -> tuple[Term, Term]:
-        """What the grid costs, and what its ramps do."""
+        """The error terms of the grid and of its ramps."""
         ask = self.ask
         share = ask.spread * (ask.axes / (ask.axes + ask.p)) ** (1 / ask.p)
         return (

@@ -9,12 +9,13 @@ says which n-1 cells they are in (`anyseq.construct.weights`). So the integer
 
     key = 2^e w(own cell) + Σ_j w(cell of x_j),    2^e > n max w,
 
-names the own cell and the multiset of all, and windows around the keys look f up, at the cells'
-centres. Cells have ramps between them, where keys are no keys. So there are S = D+1 grids, D = nd,
-with borders shifted so that an entry is on, or within γ of, a ramp of one grid at most: the D
-entries spoil at most D grids. Every token counts for every grid how much its entries spoil it, b_s,
-the sums are gathered beside the keys, and `fill` turns them into weights w_s of sum 1, with w_s = 0
-where an entry is on a ramp of grid s. The gates of the windows of grid s are w_s. Hence
+encodes the token's own cell and the multiset of all, and windows around the keys look f up, at the
+cells' centres. Cells have ramps between them, where keys are not whole numbers. So there are S =
+D+1 grids, D = nd, with borders shifted so that an entry is on, or within γ of, a ramp of one grid
+at most: the D entries spoil at most D grids. Every token computes for every grid how much its
+entries spoil it, b_s; the sums are gathered beside the keys, and `fill` turns them into weights w_s
+of sum 1, with w_s = 0 where an entry is on a ramp of grid s. The gates of the windows of grid s are
+w_s. Hence
 
     T_i(X) = Σ_s w_s f_i(centres of the cells of X in grid s),
 
@@ -318,9 +319,9 @@ class SumRecipe(Grid, ByWindows):
     def _sums(self) -> Layers:
         """The means, times n (n + 1 with BOS), of both features of every grid.
 
-        They are added to the own ones. Badness counts twice, so that one token on a ramp makes it
-        more than 1 for everybody, rounding or not. Then the inputs are cleared, to make room for
-        the outputs, and the number of the cell, 0 by now, is set to 1 for `fill`.
+        They are added to the token's own ones. Badness counts twice, so that one token on a ramp
+        makes it more than 1 in every token, despite rounding. Then the inputs are cleared, to make
+        room for the outputs, and the number of the cell, 0 by now, is set to 1 for `fill`.
         """
         room, size = self.room, float(self.ask.design.size)
         factors = torch.tensor([size / self.base, 2 * size], dtype=torch.float64).repeat_interleave(

@@ -1,7 +1,7 @@
 """A head that averages over all tokens, in any design that has one.
 
-All scores are 0: queries are 0, which silences Rotary and Shaw, and so are biases. Every
-probability map makes equal weights of equal scores. Sinks get weight 0, exactly. So the head
+All scores are 0: queries are 0, so Rotary and Shaw have no effect, and biases are 0 too.
+Every probability map gives equal weights to equal scores. Sinks get weight 0, exactly. So the head
 returns the mean of the values over all positions, BOS among them.
 """
 
@@ -21,8 +21,8 @@ from anyseq.positions import ALiBi, NoPosition, base_of
 
 
 def averaging_layer(design: Design, norm: str) -> int:
-    """The pattern of the cycle by which some head can average over all tokens, in a design that is
-    for f that commute with permutations."""
+    """The pattern of the cycle by which some head can average over all tokens, in
+    a design for permutation-equivariant f."""
     from anyseq.verdicts import check  # slow to load
 
     if design.tokens == 1 and isinstance(design.position, NoPosition):  # every f commutes
@@ -32,8 +32,8 @@ def averaging_layer(design: Design, norm: str) -> int:
         raise CannotApproximate("it needs a head that averages over all tokens")
     if kind_of_function(design, norm) != "equivariant":
         raise CannotApproximate(
-            "it is for functions that commute with permutations: for designs such as dense "
-            "attention with position=NoPosition()"
+            "only for permutation-equivariant f: for designs such as dense attention with "
+            "position=NoPosition()"
         )
     proof = check(design, norm=SUP, target="equivariant").certificate
     sloped = isinstance(base_of(design.position), ALiBi)  # it averages in the limit only

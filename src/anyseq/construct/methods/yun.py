@@ -12,13 +12,14 @@ all its weight on one token, no layer norm:
     erase           Theorem 2 only: sequences with equal or banished tokens become 0
     rescale         ids become as small as their gaps allow, so that little is lost to rounding
     value map       one layer per id: the id becomes f at the centre of the cell
-    clip            what missed every value window comes back into the range of f
+    clip values that missed every window are clipped into the range of f
 
-Theorem 3 (`positions`) serves any f, Theorem 2 those that commute with permutations. Theorem 2
+Theorem 3 (`positions`) covers every f, Theorem 2 permutation-equivariant f. Theorem 2
 holds values only for sequences whose tokens lie in different cells, up to order: n·C(δ^-d, n)
 layers instead of n·δ^-nd. A sequence with two tokens in one cell gives 0, as in the paper: that is
 part of the L^p error, O(δ^(d/p)). So does one with an entry outside [0, 1), where the paper's f is
-0: further out than the width of a ramp, and up to 2^53, where float64 still knows it from others.
+0: further out than the width of a ramp, and up to 2^53, where float64 still distinguishes it from
+others.
 
 Dense attention is a pattern, too. Where the ids of Theorem 3 take more than 53 bits, or round too
 much, those of the sparse theorem, which take fewer, may do.
@@ -74,7 +75,7 @@ NAME = "yun"
 
 
 def recipe(ask: Ask) -> YunRecipe:
-    """The coarsest grid that meets the tolerance; the literal network, if it can."""
+    """The coarsest grid that meets the tolerance; the literal network, if possible."""
     log_steps = max(1, ask.least_log_steps)
     route = route_through(ask, log_steps)
     while True:
@@ -139,7 +140,7 @@ class YunRecipe:
 
     @cached_property
     def gain(self) -> GainPositions | None:
-        """Where positions come from, if not from the input."""
+        """The source of positions, if not the input."""
         design = self.ask.design
         if not uses_gain(design):
             return None
@@ -161,7 +162,7 @@ class YunRecipe:
 
     @property
     def digits(self) -> list[int]:
-        """What each feature counts in an id; the extra one counts nothing."""
+        """The weight of each feature in an id; that of the extra one is 0."""
         return self.context.digits + [0] * (self.width - self.features)
 
     @property
@@ -171,7 +172,7 @@ class YunRecipe:
 
     @property
     def ramp(self) -> float:
-        """γ: as narrow as float64 allows, since ramps cost measure and width gains nothing."""
+        """γ: as narrow as float64 allows, since wider ramps only add to the exceptional measure."""
         return narrowest_ramp(self.quantised_cells * self.step)
 
     @property
@@ -186,7 +187,8 @@ class YunRecipe:
 
     @property
     def cells(self) -> int:
-        """How many sequences of cells have values: all, or those of different ones, up to order."""
+        """How many sequences of cells have values: all, or those of different cells, up to
+        order."""
         cells, tokens = self.context.token_cells, self.ask.design.tokens
         return cells**tokens if self.positions else math.comb(cells, tokens)
 
@@ -347,5 +349,5 @@ class YunRecipe:
 
 
 def _beyond(bits: int) -> str:
-    """What else is wrong with ids of so many bits."""
+    """Further problems of ids with so many bits."""
     return "" if bits > EXACT_BITS else " and round too much"

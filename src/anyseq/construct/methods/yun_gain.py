@@ -27,7 +27,8 @@ _MUTE = (NoPosition, RelativeBias, T5Bias, Shaw)  # positions that do nothing wh
 
 @dataclass(frozen=True, eq=False)
 class GainPositions:
-    """Where positions come from: layer `turn`, with these gains for the offsets 1-n, ..., n-1."""
+    """The layer that makes positions: layer `turn`, with these gains for the offsets 1-n, ...,
+    n-1."""
 
     design: Design
     turn: int
@@ -43,7 +44,7 @@ class GainPositions:
                 return cls(design, turn, table)
         raise CannotApproximate(
             "its positions come from the gain of one layer, which in these patterns cannot give "
-            "every token its number: tokens that see the same offsets look alike"
+            "every token its number: tokens that attend to the same offsets are alike"
         )
 
     @property

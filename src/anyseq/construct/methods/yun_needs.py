@@ -1,4 +1,4 @@
-"""What method "yun" asks of a design, and of the numbers that float64 can hold."""
+"""What method "yun" needs of a design, and of the numbers that float64 can hold."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from anyseq.positions import URPE, Absolute, NoPosition
 
 
 def route_through(ask: Ask, log_steps: int) -> Route | None:
-    """The way through the patterns of a design that will do, None where attention is dense.
+    """A suitable route through the patterns of a design, None where attention is dense.
 
     log_steps: the grid is at least so fine.
     """
@@ -23,13 +23,13 @@ def route_through(ask: Ask, log_steps: int) -> Route | None:
     needs.plain_blocks(design)
     deciding_gap(design.probability)
     if ask.norm == SUP:
-        raise CannotApproximate("its guarantee is in L^p only; ask for the norm 'lp'")
+        raise CannotApproximate("its guarantee is in L^p only; use norm='lp'")
     if isinstance(position, URPE):
         check_base(position)
     elif not isinstance(position, (Absolute, NoPosition)):
         raise CannotApproximate(
-            "it needs learned absolute positions, URPE or none; no construction of its kind is "
-            f"known for {type(position).__name__}"
+            "it needs learned absolute positions, URPE or none; no such construction is known for "
+            f"{type(position).__name__}"
         )
     if design.cycle == (Full(),):
         return None
@@ -40,7 +40,7 @@ def route_through(ask: Ask, log_steps: int) -> Route | None:
 
 
 def check_least_bits(ask: Ask, log_steps: int) -> None:
-    """Where the least is too much already no route need be looked for."""
+    """If even this lower bound is too large, no route need be searched for."""
     bits = least_bits(ask, log_steps)
     if bits > EXACT_BITS:
         raise too_long(ask, log_steps, f"at least {bits}")
@@ -55,7 +55,7 @@ def least_bits(ask: Ask, log_steps: int) -> int:
 
 
 def too_long(ask: Ask, log_steps: int, bits: str) -> CannotApproximate:
-    """The refusal of ids that take more bits than there are."""
+    """The error for ids that take more bits than float64 has."""
     return CannotApproximate(
         f"it needs δ <= 2^-{log_steps}, where ids, for |f| <= {ask.bound:.4g}, take {bits} bits "
         f"and float64 holds {EXACT_BITS}"

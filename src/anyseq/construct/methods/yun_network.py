@@ -136,7 +136,7 @@ def _before_values(recipe: YunRecipe, low: float, high: float) -> list[Layers]:
 
 
 def _check_positions(recipe: YunRecipe) -> None:
-    """What the gain makes of no input must be E, to the bit."""
+    """The gain's output on zero input must be E, to the bit."""
     if recipe.gain is None:
         return
     nothing = torch.zeros(1, recipe.ask.design.tokens, recipe.ask.features, dtype=torch.float64)

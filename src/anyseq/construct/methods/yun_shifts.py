@@ -1,8 +1,8 @@
 """The attention layers of method "yun": ids become contextual ids.
 
 Dense: all selective shifts, then the global shift. Sparse: every selective shift waits for a layer
-in which its token sees the one before it on the route, idle layers letting other patterns pass;
-then all-max-shift, or the maximum carried in feature w.
+in which its token attends to the one before it on the route, with idle layers for the other
+patterns; then all-max-shift, or the maximum carried in feature w.
 """
 
 from __future__ import annotations
@@ -85,5 +85,5 @@ def sparse_shifts(
 
 
 def _taken(context: SparseContextual, step: float, digits: Sequence[int]) -> FeedForwardLayers:
-    """What the last token of the route has above the threshold goes into feature w."""
+    """The excess of the last token of the route over the threshold goes into feature w."""
     return take_above(threshold=context.threshold * step, digits=digits, at=context.width)

@@ -1,4 +1,4 @@
-"""Which layers of a network of method "yun" do what."""
+"""The stages of a network of method "yun", layer by layer."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def _dense(context: Contextual, windows: Windows, swept: Reading, shifted: Readi
 def _sparse(
     context: SparseContextual, windows: Windows, swept: Reading, shifted: Reading
 ) -> list[Stage]:
-    """The look-up does not know the route, so these are told by the layers alone."""
+    """The look-up does not have the route, so these stages are described from the layers alone."""
     start, layers = context.spread
     made = []
     if start > context.first:

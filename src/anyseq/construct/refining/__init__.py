@@ -1,4 +1,4 @@
-"""Refining: what the tokens of a design can come to know of a sequence of cells, layer by layer
+"""Refining: what the tokens of a design can tell about a sequence of cells, layer by layer
 (docs/theorems.md, Theorem 2)."""
 
 from anyseq.construct.refining.choose import Choice, cases, choose

@@ -1,4 +1,4 @@
-"""Which value each class of a refinement takes, and whom that does not suit.
+"""Which value each class of a refinement takes, and for which pairs it is wrong.
 
 Output i of f at a sequence of cells depends on a *case*: for every f that is the pair (sequence, i)
 itself, for causal f (the sequence up to i, i), for f that commutes with permutations (the own cell,

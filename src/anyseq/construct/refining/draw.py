@@ -4,12 +4,12 @@ Every position holds a whole number a, from 0 to A, and a constant feature 1. Wi
 two, a head has a constant query, keys κ a/P + κ_1, values ν a/P + ν_1, and random biases, gains and
 sinks where the design has them; a random combination of the heads, `mixed`, is what they bring.
 
-Rounding. Let S bound the scores of a head, V its values times gains, and let it see n keys of size
-m. In any order of summation a score is off by e <= 4(n+m+4)(1+S)u, u = 2^-53 (for Rotary angles are
-off by nu). Softmax weights are then off by the factor exp(±2e), and a few u of their own; weights
-of sparsemax, a projection, by at most ne in sum, and those of entmax15, whose derivative is
-diag(√p) - √p √pᵀ/Σ√p, by 2√n e. Either is below 64(n+m+8)(1+S)u while n <= 16; for more keys n/16
-times that. So a head's output is off by at most V times as much.
+Rounding. Let S bound the scores of a head, V its values times gains, and let it attend to n keys of
+size m. In any order of summation a score is off by e <= 4(n+m+4)(1+S)u, u = 2^-53 (for Rotary
+angles are off by nu). Softmax weights are then off by the factor exp(±2e), and a few u of their
+own; weights of sparsemax, a projection, by at most ne in sum, and those of entmax15, whose
+derivative is diag(√p) - √p √pᵀ/Σ√p, by 2√n e. Either is below 64(n+m+8)(1+S)u while n <= 16; for
+more keys n/16 times that. So a head's output is off by at most V times as much.
 """
 
 from __future__ import annotations

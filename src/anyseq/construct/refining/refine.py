@@ -12,8 +12,8 @@ the layer, run again, finds each key within gap/16 of the interval of its class,
 machine. Windows around the intervals (gap/4 on each side, ramps as wide) give each class a new
 number, at random, and the next round begins. Classes never merge again, as own numbers differ.
 
-By Theorem 2 almost every choice of weights tells apart, in a round, what any heads can. That is
-why it is tried; it is not relied on: what has been told apart is counted, and what has not as well.
+By Theorem 2 almost every choice of weights tells apart, in a round, what any heads can. Random
+weights are therefore tried, not relied on: pairs told apart are counted, and so are the others.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ class Round:
 
     turn: its place in the cycle of patterns. shift: 2^e.
     low, high: (classes,) the intervals of their keys; any two are `gap` or more apart.
-    classes: (S, positions) the class of each pair. numbers: (classes,) what they are called next.
+    classes: (S, positions) the class of each pair. numbers: (classes,) their numbers in the next
+    round.
     """
 
     turn: int

@@ -1,4 +1,4 @@
-"""Audits: a model as it is declared against the model as it is seen when it is run."""
+"""Audits: what a model declares, compared with what it does when it is run."""
 
 from anyseq.models.faults.audit import audit
 from anyseq.models.faults.fault import Audit, Check, Fault

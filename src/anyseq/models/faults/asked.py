@@ -1,4 +1,4 @@
-"""What an audit asks, of which subjects; the question put to a torch module of somebody's own."""
+"""What an audit checks, on which subjects; the case of a user's torch module."""
 
 from __future__ import annotations
 
@@ -26,8 +26,9 @@ _MOST_TOKENS = 256  # that a model is run on to go past its windows, unless told
 
 @dataclass(frozen=True)
 class Question:
-    """subject, declared: in words. notes: what was done otherwise than one might expect. faults:
-    what is seen without running anything. copies: small ones, which a fault's sentence names."""
+    """subject, declared: in words. notes: what was done differently from what one might expect.
+    faults: those found without running anything. copies: small copies, which the text of a fault
+    names."""
 
     subject: str
     declared: str
@@ -38,7 +39,7 @@ class Question:
     copies: tuple[Subject, ...] = ()
 
     def told(self, fault: Fault, asked: Asked) -> Fault:
-        """A fault as it is told: where it was seen in a small copy, that is said."""
+        """A fault in words; if it was seen in a small copy, it says so."""
         if asked.subject not in self.copies:
             return fault
         build = (
@@ -52,7 +53,7 @@ class Question:
 def of_module(
     model: torch.nn.Module, declared: Any, tokens: int | None, layers: tuple[int, ...] | None
 ) -> Question:
-    """Of a torch module of somebody's own."""
+    """For a user's torch module."""
     if layers is not None:
         raise InvalidArgument("layers: expected only with a Hugging Face model")
     name = type(model).__name__
@@ -79,7 +80,8 @@ def of_module(
 
 
 def length_of(claims: Claims, room: int | None) -> tuple[int, bool]:
-    """How many tokens show what is declared; and whether some windows are too wide for that."""
+    """How many tokens are needed to show what is declared; and whether some windows are too wide
+    for that."""
     longest = claims.longest()
     most = min(_MOST_TOKENS, room or _MOST_TOKENS)
     usual = min(TOKENS, most)
@@ -89,7 +91,7 @@ def length_of(claims: Claims, room: int | None) -> tuple[int, bool]:
 
 
 def natural_lengths(claims: Claims) -> list[int]:
-    """The only lengths that the patterns are for, if there are such."""
+    """The only lengths that the patterns fit, if they are limited."""
     found = (one.pattern.natural_length for one in claims.layers if one.pattern is not None)
     return [one for one in found if one is not None]
 

@@ -1,5 +1,5 @@
-"""The question that an audit puts to a Hugging Face model, or to a config of one: to the model
-itself, to some of its layers, or to small copies."""
+"""What an audit checks on a Hugging Face model or a config: the model itself,
+some of its layers, or small copies."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ _RUNS = 500  # of one sequence: what an audit of a decoder costs, about
 
 
 def of_config(config: Any, declared: Any) -> Question:
-    """Of transformers' own model of a config, small."""
+    """For transformers' own model of a config, small."""
     if not (declared is None or is_config(declared)):
         raise InvalidArgument(
-            "declared: of a config a small copy is made, with windows of its own, so that only "
+            "declared: a config is audited through a small copy with windows of its own, so only "
             "another config can be declared; build the model to compare it with something else"
         )
     found = by_config(config)
@@ -53,8 +53,8 @@ def of_transformers(
     layers: tuple[int, ...] | None,
     seconds: float,
 ) -> Question:
-    """Of a Hugging Face model: itself, if that is quick; and small, if it is not or if its windows
-    are too wide to go past."""
+    """For a Hugging Face model: the model itself, if that is quick; and a small copy, if it is not
+    or if its windows are wider than the audit can exceed."""
     name = type(model).__name__
     try:
         found = by_config(model.config)
@@ -93,9 +93,9 @@ def of_transformers(
             notes.append(f"no small copy of its class could be audited: {in_one_line(problem)}")
     if wide:
         notes.append(
-            f"windows that are wider than {length} tokens were "
-            + ("looked at in a small copy of the model's class, which has nothing of what was "
-               "changed on this instance" if copies else "not looked at")
+            f"windows wider than {length} tokens were "
+            + ("checked in a small copy of the model's class, without any changes made "
+               "to this instance" if copies else "not checked")
             + "; tokens= goes past them here"
         )  # fmt: skip
     return Question(
@@ -105,7 +105,7 @@ def of_transformers(
 
 
 def _contradicting(own: ByConfig, declared: ByConfig) -> tuple[Fault, ...]:
-    """Layers of which two configs say different things."""
+    """Layers about which two configs disagree."""
     found = []
     for part, claims in own.claims.items():
         others = declared.claims.get(part)
@@ -148,7 +148,7 @@ def _too_long(model: Any, cost: float) -> str:
 def _single_layers(
     model: Any, claims: Mapping[str, Claims], tokens: int, layers: tuple[int, ...], declared: Any
 ) -> Question:
-    """Of some layers of the model itself, as it is, each run by itself."""
+    """For some layers of the model itself, each run by itself."""
     if list(claims) != [""]:
         raise InvalidArgument("layers: expected only with a model that has one stack of layers")
     subject = itself(model, tokens)
@@ -168,8 +168,8 @@ def _paired(model: Any, claims: Mapping[str, Claims], own: Any, tokens: int | No
             part = "decoder" if getattr(model.config, "is_decoder", False) else "encoder"
         if part not in claims:
             raise InvalidArgument(
-                f"declared: says nothing of the {part or 'model'} of {subject.name}; "
-                "expected a config of the same kind"
+                f"declared: says nothing about the {part or 'model'} of {subject.name}; expected a "
+                "config of the same kind"
             )
         healthy = None if own is None else partial(_part, own, part)
         asked.append(Asked(subject, claims[part], healthy))
@@ -181,7 +181,7 @@ def _part(model: Any, part: str) -> Subject:
 
 
 def _cost(model: Any, tokens: int) -> float:
-    """Seconds that an audit of the model itself takes, about; infinite if it is not copied."""
+    """Approximate seconds that an audit of the model itself takes; infinite if it is not copied."""
     if too_large(model):
         return float("inf")
     subject = itself(model, tokens)

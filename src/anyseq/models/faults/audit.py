@@ -37,12 +37,15 @@ def audit(
     model: a Hugging Face model that reads ids, a config of one (an object, a dictionary, a
         config.json or its folder), or any torch module that maps ids (batch, tokens), or vectors
         (batch, tokens, features), to (batch, tokens, anything).
-    declared: what it says it attends to: a Hugging Face config or its path, a Design, a pattern
+    declared: what the model is supposed to attend to: a Hugging Face config or its path, a Design,
+    a pattern
         (or its text, such as "causal & window(64)"), a mask_mod or a bool mask. Unless given, the
         model's own config or design.
-    tokens: how many it is run on; unless given, 30, or as many as go past its windows, up to 256.
+    tokens: the number of tokens it is run on; 30 unless given, or enough to exceed its windows, up
+    to 256.
     layers: compare only these, counted from 1, of the model itself, however large it is.
-    seconds: what running the model itself may cost, about. Of a larger one, and for windows that
+    seconds: the approximate time limit for running the model itself. For a larger model, and for
+    windows that
         are too wide, a copy is built by its class from its config, with the same layers, few
         features and short windows.
 
@@ -92,7 +95,7 @@ def _of_transformers(model: Any, asked: tuple[Any, ...], progress: Progress) -> 
 
 
 def _answer(question: Question, progress: Progress) -> Audit:
-    """Every rule, put to every subject; what is found again in a small copy is said once."""
+    """Every rule on every subject; a fault found again in a small copy is reported once."""
     faults = list(question.faults)
     notes = list(question.notes)
     checked: dict[str, str] = {}
@@ -133,7 +136,7 @@ def _answer(question: Question, progress: Progress) -> Audit:
 
 
 def _found(rule: Rule, asked: Asked) -> Iterator[Fault | Note]:
-    """The findings of a rule; a model that cannot be run so is not checked by it."""
+    """The findings of a rule; if the model cannot be run for it, the rule is skipped."""
     if not asked.subject.steady and rule.compares:
         raise NotChecked("runs of the model differ by themselves, so that a difference says little")
     try:
@@ -148,6 +151,6 @@ def _found(rule: Rule, asked: Asked) -> Iterator[Fault | Note]:
 
 
 def _follows(fault: Fault, faults: list[Fault]) -> bool:
-    """Whether a fault of the whole model is what one of its layers has."""
+    """Whether a fault of the whole model is that of one of its layers."""
     same = ("future", "window")
     return not fault.layers and fault.rule in same and any(one.rule == fault.rule for one in faults)

@@ -1,4 +1,4 @@
-"""Runs are the same again, and rows of a batch know nothing of each other."""
+"""Runs are reproducible, and rows of a batch do not influence each other."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def random(asked: Asked) -> Iterator[Fault | Note]:
         if (effect > 0).any():
             subject.steady = False
             token = int(effect[0].argmax())
-            why = "what is remembered from the run before" if seed == 0 else "chance"
+            why = "state kept from the previous run" if seed == 0 else "chance"
             yield Fault(
                 "random",
                 f"in evaluation mode output {token} differs from run to run, by {why}",
@@ -37,8 +37,8 @@ def random(asked: Asked) -> Iterator[Fault | Note]:
                 pair=(token, token),
                 size=float(effect.max()),
                 snippet=_snippet(subject, x),
-                repair="look for dropout or random masks that do not ask whether the model trains, "
-                "and for state that stays between calls",
+                repair="look for dropout or random masks that ignore evaluation mode, and "
+                "for state kept between calls",
             )
             return
 
@@ -50,7 +50,7 @@ def _snippet(subject: Subject, x: torch.Tensor) -> str:
 
 
 def rows(asked: Asked) -> Iterator[Fault | Note]:
-    """Other content, or padding, in other rows of a batch changes nothing in the first, nor in the
+    """Other content, or padding, in other rows of a batch changes neither the first row nor the
     last."""
     subject = asked.subject
     for looked in (0, _ROWS - 1):
@@ -124,6 +124,6 @@ def _influence(
         pair=(token, token),
         size=size,
         snippet=two_calls(before, one, other, f"[{looked}, {token}]",
-                          "0 if rows know nothing of each other"),
+                          "0 if rows do not influence each other"),
         repair=repair,
     )  # fmt: skip

@@ -20,8 +20,8 @@ from anyseq.nn import Transformer, make_cache
 _MEMORIES = ("past_key_values", "cache_params")
 _ONCE, _TWICE = (8,), (5, 3)  # tokens of the first calls; after them one by one
 _AT_ONCE = (
-    "hand over a prompt at once: beside attention it has layers that know nothing of what is "
-    "remembered where several tokens come after it, as in every model of this family"
+    "pass a prompt in one call: beside attention it has layers that ignore the cached state when "
+    "several tokens follow it, as in every model of this family"
 )
 
 Make = Callable[[Subject], Any]
@@ -33,7 +33,7 @@ def caches(asked: Asked) -> Iterator[Fault | Note]:
     if asked.claims.causal is not True:
         raise NotChecked("only causal models are decoded with a cache")
     if subject.part == "encoder":
-        raise NotChecked("an encoder has none")
+        raise NotChecked("an encoder has no cache")
     x, looked = subject.draw(seed=5), False
     whole = subject.run(x)
     for (name, make), first in product(_kinds(subject), (_ONCE, _TWICE)):
@@ -53,11 +53,11 @@ def caches(asked: Asked) -> Iterator[Fault | Note]:
             yield _fault(subject, x, name, make, first, effect)
             return
     if not looked:
-        raise NotChecked("it takes no cache that is known here (past_key_values)")
+        raise NotChecked("it takes no known cache argument (past_key_values)")
 
 
 class NoCache(Exception):
-    """The model hands back no cache."""
+    """The model returns no cache."""
 
 
 def _kinds(subject: Subject) -> Iterator[tuple[str, Make]]:
@@ -79,8 +79,8 @@ def _static(subject: Subject) -> Any:
 
 
 def _is_the_familys_way(asked: Asked, make: Make) -> bool:
-    """Whether it has layers beside attention, and transformers' own model of this config cannot go
-    on with several tokens either."""
+    """Whether it has layers beside attention, and transformers' own model of this config cannot
+    continue with several tokens either."""
     if asked.healthy is None or all(one.attends is not False for one in asked.claims.layers):
         return False
     x = asked.healthy.draw(seed=5)
@@ -131,8 +131,8 @@ def part_at_fault(
     i: int,
     **told: Any,
 ) -> str:
-    """The name of the part that is handed the same for token i with the cache and without, and
-    gives something else; "" if none is seen to."""
+    """The name of the part that gets the same input for token i with and without the cache,
+    but gives another output; "" if none was found."""
     with noted(subject) as whole:
         subject.run(x, **told)
     with noted(subject) as steps:
@@ -162,7 +162,7 @@ def _fault(
     subject: Subject, x: torch.Tensor, name: str, make: Make, first: tuple[int, ...],
     effect: torch.Tensor,
 ) -> Fault:  # fmt: skip
-    """The first output that differs, and the token that it notices in one run only."""
+    """The first output that differs, and the token that it depends on in one run only."""
     i = int((effect > 0).int().argmax())
     with_cache = influence(subject, x, lambda rows: _by_row(subject, rows, make, first))
     without = influence(subject, x)
@@ -170,13 +170,13 @@ def _fault(
     only_one = apart.abs() * ((with_cache[i] > 0) != (without[i] > 0))
     j = int(only_one.argmax()) if (only_one > 0).any() else int(apart.abs().argmax())
     how = " (5 tokens at once, then 3, then one by one)" if first == _TWICE else ""
-    notices = ""
+    which = ""
     if with_cache[i, j] == 0 and without[i, j] > 0:
-        notices = f": it does not notice token {j}"
+        which = f": it does not depend on token {j}"
     elif with_cache[i, j] > 0 and without[i, j] == 0:
-        notices = f": it notices token {j}, which it does not without"
+        which = f": it depends on token {j}, and does not without"
     return Fault(
-        "cache", f"output {i} with {name}{how} differs from that of the whole sequence{notices}",
+        "cache", f"output {i} with {name}{how} differs from that of the whole sequence{which}",
         (), part_at_fault(subject, x, make, first, i), (i, j), float(effect[i]),
         _snippet(subject, x, i, name, first),
         "compare what the cache holds, the mask over its keys, and the positions of new tokens",

@@ -66,7 +66,7 @@ class Claims:
 
     def longest(self) -> int:
         """The least length at which every pattern hides something that all tokens before, or all
-        tokens, would not; as far as 2,048. Patterns for one length only have no say."""
+        tokens, would not; as far as 2,048. Patterns for one length only are ignored."""
         length = 2
         patterns = {one.pattern for one in self.layers} - {None, Causal(), Full()}
         for pattern in patterns:
@@ -145,7 +145,7 @@ def _within(pattern: Pattern, other: Pattern) -> bool:
 
 
 def narrowed(claims: Claims, patterns: Sequence[Pattern | None], why: str) -> Claims:
-    """The same where attention layers, in turn, have a pattern as well, or None."""
+    """The same with further patterns, or None, for the attention layers in order."""
     left = iter(patterns)
     layers = []
     for one in claims.layers:
@@ -157,7 +157,7 @@ def narrowed(claims: Claims, patterns: Sequence[Pattern | None], why: str) -> Cl
 
 
 def _least(pattern: Pattern) -> int:
-    """The least number of tokens that has those which a pattern names."""
+    """The least number of tokens that includes those a pattern names."""
     length = 1
     while length < 2048:
         try:
@@ -170,7 +170,7 @@ def _least(pattern: Pattern) -> int:
 
 
 def only(claims: Claims, layers: tuple[int, ...] | None) -> Claims:
-    """The same, saying nothing of layers that were not asked for; these count from 1."""
+    """The same without claims about layers that were not requested; these count from 1."""
     if layers is None:
         return claims
     if claims.repeated:
@@ -188,8 +188,8 @@ def only(claims: Claims, layers: tuple[int, ...] | None) -> Claims:
 def aligned(
     claims: Claims, names: list[str], attends: list[bool]
 ) -> tuple[list[int | None], list[int]]:
-    """Which claim speaks of each layer that was seen, None if none does; and the claims that speak
-    of no layer. names: of the modules that move content, in order; attends: which by attention."""
+    """The claim about each layer that was seen, or None; and the claims about
+    no layer. names: of the modules that move content, in order; attends: which by attention."""
     count = len(claims.layers)
     if claims.repeated:
         return _in_turn(claims, attends), []
@@ -204,7 +204,7 @@ def aligned(
 
 
 def _in_turn(claims: Claims, attends: list[bool]) -> list[int | None]:
-    """Attention takes the claims in turn; if it is one claim for all, it speaks of the rest too."""
+    """Attention layers take the claims in order; a single claim for all applies to the rest too."""
     count = len(claims.layers)
     if count == 1:
         return [0] * len(attends)
@@ -239,8 +239,8 @@ def core(name: str) -> list[str]:
 
 
 def differing(seen: Told, claimed: str | None) -> bool:
-    """Whether what attention knows of positions is otherwise than claimed; where either is not
-    known, it is not."""
+    """Whether attention depends on positions other than as claimed; False where
+    either is unknown."""
     sure = {"none", "linear", "offset", "content"}
     return claimed in sure and seen.kind in sure and seen.kind != claimed
 

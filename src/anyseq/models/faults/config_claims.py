@@ -1,4 +1,5 @@
-"""What a Hugging Face config declares, by its words and by a small copy of transformers' model."""
+"""What a Hugging Face config declares, by its entries and by a small copy of transformers'
+model."""
 
 from __future__ import annotations
 
@@ -39,9 +40,9 @@ class ByConfig:
 def by_config(given: Any) -> ByConfig:
     """The claims of a config, a dictionary, or the path of a config.json or of its folder.
 
-    Transformers' own model of that config is looked at as `read` does. Where the config's words
-    (layer_types, and that a model is causal) contradict it, the words count: what is shipped may
-    have the fault itself.
+    Transformers' own model of that config is read as by `read`. Where the config's entries
+    (layer_types, and whether a model is causal) contradict it, the entries count: the shipped code
+    may itself have the fault.
     """
     config = text_part(as_config(given))
     check_layers(config)
@@ -86,8 +87,8 @@ def _claims(config: PreTrainedConfig, stack: SeenStack, size: str) -> Claims:
 
 
 def _is_an_encoder(config: PreTrainedConfig, stack: SeenStack) -> bool:
-    """Whether a model of a kind that may decode says that it does not, and looks ahead in every
-    layer: what the config alone says is no proof, since GPT-NeoX says it, too."""
+    """Whether a model of a kind that may decode says that it does not, and attends to later tokens
+    in every layer: the config alone is no proof, since GPT-NeoX's says so, too."""
     says = not stack.part and getattr(config, "is_decoder", None) is False
     found = [one.pattern for one in stack.layers]
     return says and not any(one is None or _looks_back(one.small) for one in found)

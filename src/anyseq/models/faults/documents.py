@@ -1,4 +1,4 @@
-"""Documents that are packed into one sequence do not see each other, and give what each gives by
+"""Packed documents do not attend to each other, and each gives what it gives by
 itself."""
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ _SAYS = {
 _REPAIRS = {
     "documents": "hide other documents in every layer",
     "cu_seqlens": "hide other documents in every layer",
-    "positions": "build the mask from position_ids where no mask is given (position_ids handed to "
+    "positions": "build the mask from position_ids where no mask is given (position_ids passed to "
     "create_causal_mask), or give a mask of four dimensions",
-    "mask": "hand the caller's mask to the attention of every layer as it is",
+    "mask": "pass the caller's mask to the attention of every layer unchanged",
 }
 Leak = tuple[tuple[int, int], float]
 
 
 def documents(asked: Asked) -> Iterator[Fault | Note]:
-    """Two documents in one sequence, told by their ids, by the places where they begin, by
+    """Two documents in one sequence, given by their ids, by the places where they begin, by
     positions that restart, and by a mask of four dimensions."""
     looked = False
     for pack in packs(asked):
@@ -56,7 +56,7 @@ def documents(asked: Asked) -> Iterator[Fault | Note]:
         else:
             yield _leaking(pack, leak)
     if not looked:
-        raise NotChecked("its forward takes nothing that tells documents apart")
+        raise NotChecked("its forward takes no argument that separates documents")
 
 
 def _leak(pack: Pack) -> Leak | None:
@@ -68,7 +68,7 @@ def _leak(pack: Pack) -> Leak | None:
 
 
 def _is_the_familys_way(asked: Asked) -> bool:
-    """Whether positions that restart say nothing to transformers' own model of this config."""
+    """Whether transformers' own model of this config ignores positions that restart."""
     if asked.healthy is None:
         return not asked.subject.hugging_face
     try:
@@ -95,8 +95,8 @@ def _leaking(pack: Pack, leak: Leak) -> Fault:
 
 
 def _unlike_alone(asked: Asked, pack: Pack) -> Iterator[Fault]:
-    """The second document, packed, against the same by itself: not where patterns are others there,
-    nor where nothing says that positions start again."""
+    """The second document, packed, against the same by itself: except where patterns differ there,
+    or where nothing says that positions start again."""
     subject = pack.subject
     placed = "positions" in pack.told or asked.claims.shifts is False
     if not (

@@ -1,4 +1,4 @@
-"""By which part of a model a difference between two runs first comes in."""
+"""The part of a model in which a difference between two runs first appears."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ROUNDED = 1e-6
 
 @dataclass(frozen=True)
 class Met:
-    """A part that was run: what it was handed, and what it gave, (rows, tokens, features)."""
+    """A part that was run: its input and its output, (rows, tokens, features)."""
 
     name: str
     given: torch.Tensor
@@ -29,8 +29,8 @@ def entrance(
     subject: Subject, x: torch.Tensor, pair: tuple[int, int], seed: int = 1, **told: Any
 ) -> str:
     """The name of the part by which output i of the first row of x comes to depend on token j; ""
-    if none is seen to. seed: of the other content of token j. told: what the model is told of all
-    rows beside x."""
+    if none was found. seed: of the other content of token j. told: further arguments of the model,
+    about all rows of x."""
     i, j = pair
     changed = x.clone()
     changed[:, j] = subject.other(x, seed)[:, j]
@@ -48,9 +48,9 @@ def first_apart(
     places: tuple[tuple[int, int], tuple[int, int]],
     rounded: float = _ROUNDED,
 ) -> str:
-    """The name of the innermost part that is handed the same in two runs and gives something else,
+    """The name of the innermost part that gets the same input in two runs but gives another output,
     at one row and token of each; "" if there is none. rounded: differences up to this, relative to
-    the largest number, are none."""
+    the largest number, do not count."""
 
     place, place_of_other = places
 
@@ -77,8 +77,8 @@ def _has(x: torch.Tensor, place: tuple[int, int]) -> bool:
 
 @contextmanager
 def noted(subject: Subject) -> Iterator[list[Met]]:
-    """What parts that map sequences to sequences are handed and what they give, in the order in
-    which they are done."""
+    """The inputs and outputs of the parts that map sequences to sequences, in the order
+    of their completion."""
     met: list[Met] = []
 
     def note(name: str) -> Any:

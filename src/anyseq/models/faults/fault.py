@@ -1,4 +1,4 @@
-"""What an audit found: faults, advice, and what it did and did not look at."""
+"""What an audit found: faults, advice, and what it did and did not check."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Fault:
 
     rule: "future" (an output depends on a later token of a causal model), "window" (a layer attends
         to a token that its declaration hides), "lost" (it does not attend to one that is declared),
-        "position" (a layer knows other positions than declared), "padding", "documents", "cache",
+        "position" (a layer uses other positions than declared), "padding", "documents", "cache",
         "rows" (rows of a batch influence each other), "random" (two runs differ), "gradient"
         (gradients follow other pairs of tokens than the forward pass), "implementations" (eager,
         sdpa and anyseq's attention disagree).
@@ -58,7 +58,7 @@ class Fault:
 
 @dataclass(frozen=True)
 class Check:
-    """What was looked at, and what a fault might hide behind; or why it was not looked at."""
+    """What was checked, and where a fault might still hide; or why it was not checked."""
 
     name: str
     says: str
@@ -69,8 +69,9 @@ class Audit:
     """Whether a model attends as it declares.
 
     subject: the model, and what of it was run. declared: where its declaration comes from.
-    faults: what contradicts it. notes: advice, which is no fault.
-    checked: what was looked at, each with the risk that it missed something. skipped: what was not,
+    faults: what contradicts it. notes: advice, which is not a
+    fault. checked: what was checked, each with the risk that it missed something. skipped: what was
+    not,
         and why.
     """
 

@@ -21,5 +21,5 @@ def identical(asked: Asked) -> Iterator[Fault | Note]:
     if not (subject.differ(out, out[:, :1].expand_as(out)) > 0).any():
         yield Note(
             "on identical tokens all outputs are equal: without a BOS token first the model cannot "
-            "tell where it is, nor count; have the tokenizer add one, as in training"
+            "distinguish positions, nor count tokens; have the tokenizer add one, as in training"
         )

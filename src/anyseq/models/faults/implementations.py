@@ -30,7 +30,7 @@ def implementations(asked: Asked) -> Iterator[Fault | Note]:
     from anyseq.hf import has_gain, patterns_on
 
     if any(patterns_on(subject.module) or ()) or has_gain(subject.module):
-        raise NotChecked("its pattern or gain is of anyseq's attention alone")
+        raise NotChecked("its pattern or gain exists in anyseq's attention only")
     x = subject.draw(seed=6)
     own: Any = subject.module.config
     now = own._attn_implementation
@@ -72,8 +72,8 @@ def _with(subject: Subject, name: str) -> Subject:
 def _fault(
     subject: Subject, other: Subject, x: torch.Tensor, names: tuple[str, ...], effect: torch.Tensor
 ) -> Fault:
-    """The output that differs most, and the token that it notices with one of the two only. names:
-    of the model's own function, of the other, and of more that differ from it."""
+    """The output that differs most, and the token that it depends on with one of the two only.
+    names: of the model's own function, of the other, and of more that differ from it."""
     now, name, *also = names
     i = int(effect.argmax())
     one, two = influence(subject, x), influence(other, x)
@@ -82,7 +82,7 @@ def _fault(
         at = int(only_one.argmax())
         i, j = at // len(one), at % len(one)
         sees, blind = (now, name) if one[i, j] > 0 else (name, now)
-        how = f": it notices token {j} with {sees} and does not with {blind}"
+        how = f": it depends on token {j} with {sees} and does not with {blind}"
     else:
         j, how = int((one - two)[i].abs().argmax()), ""
     change = f"model.set_attn_implementation({name!r})"
@@ -98,7 +98,7 @@ def _fault(
         "implementations",
         f"output {i} with {now} differs from that with {in_words([name, *also])}{how}", (), "",
         (i, j), float(effect.max()), "\n".join(lines) + "\n",
-        f"compare the masks that {now} and {name} are handed, for each kind of layer",
+        f"compare the masks that {now} and {name} get, for each kind of layer",
     )  # fmt: skip
 
 

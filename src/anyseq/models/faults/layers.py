@@ -1,7 +1,7 @@
-"""Layer by layer: which tokens each attends to, forward and backward, and what it knows of where
-they are, against what is declared.
+"""Layer by layer: which tokens each attends to, forward and backward, and how it uses their
+positions, against what is declared.
 
-The gradient of what a layer gives for token i, by what it is handed for token j, is exactly 0 where
+The gradient of a layer's output for token i, by its input for token j, is exactly 0 where
 nothing leads from j to i. The layer is also run again with other content at token j.
 """
 
@@ -67,13 +67,13 @@ class Layer:
 
     @property
     def outputs(self) -> Array:
-        """(tokens, 1) bool: those that were looked at."""
+        """(tokens, 1) bool: those that were checked."""
         looked = self.seen.outputs
         return np.ones((self.subject.tokens, 1), dtype=bool) if looked is None else looked[:, None]
 
     @property
     def part(self) -> str:
-        """Words for what carries content, where that is no attention."""
+        """Words for what carries content, where that is not attention."""
         kind = type(self.seen.call.module).__name__
         return "" if self.seen.attends else f"through {kind}, "
 
@@ -119,7 +119,7 @@ def layers(asked: Asked) -> Iterator[Fault | Note]:
 
 
 def compared(subject: Subject, claims: Claims, seen: list[Seen]) -> tuple[list[Fault], list[Layer]]:
-    """What layers do and their claims do not say, and the layers with their claims."""
+    """What layers do beyond their claims, and the layers with their claims."""
     found: list[Fault] = []
     paired = []
     which, _ = aligned(claims, [one.name for one in seen], [one.attends for one in seen])
@@ -139,7 +139,7 @@ def compared(subject: Subject, claims: Claims, seen: list[Seen]) -> tuple[list[F
 
 def _counted(seen: list[Seen]) -> list[int | None]:
     """The number of the layer of each module, where nothing declares how many there are: attention
-    is counted, and what stands in the same block has its number."""
+    modules are counted, and other modules in the same block get the same number."""
     if not any(one.attends for one in seen):
         return [number for number, _ in enumerate(seen, 1)]
     attention = [one for one in seen if one.attends]
@@ -150,8 +150,8 @@ def _counted(seen: list[Seen]) -> list[int | None]:
 
 
 def _beyond(layer: Layer) -> Iterator[Fault]:
-    """What a layer depends on and its declaration hides; and where its gradients go elsewhere than
-    its forward pass."""
+    """What a layer depends on although its declaration hides it; and where its gradients differ
+    from its forward pass."""
     hidden, seen = ~layer.declared & layer.outputs, layer.seen
     later = np.triu(np.ones_like(hidden), 1) & layer.causal
     for rule, region in (("future", later), ("window", ~later)):
@@ -188,8 +188,8 @@ def _repair(layer: Layer, rule: str, pairs: Array) -> str | None:
 
 
 def _felt_nearby(layer: Layer) -> Array:
-    """Whether outputs change with each token that changes a little, one way and the other: not
-    where a sparse map gives a weight of 0, and so does all that is near."""
+    """Whether outputs change with each token that changes a little, in either direction:
+    not where a sparse map gives a weight of 0 there and nearby."""
     rounded = rounding(layer.subject)
     size = _LITTLE if rounded < _LITTLE**2 else _MORE
     ways = [effects(layer.seen.call, rounded, sign * size) for sign in (1, -1)]
@@ -206,7 +206,7 @@ def _missing(layer: Layer) -> Array:
 
 
 def lost(paired: list[Layer], again: Callable[[], list[Seen]]) -> list[Fault]:
-    """Pairs that are declared and were not seen, nor when looked at again, with lower scores: with
+    """Pairs that are declared and were not seen, not even in a second run with lower scores: with
     high ones a key may get a weight of 0."""
     if not any(_missing(one).any() for one in paired):
         return []
@@ -243,8 +243,8 @@ def _positions(subject: Subject, claim: Claim, seen: Seen, layer: int) -> Iterat
 def _undeclared(
     subject: Subject, claims: Claims, seen: Seen, which: Sequence[int | None], every: list[Seen]
 ) -> Iterator[Fault]:
-    """A module that moves content between tokens and of which the declaration says nothing: a fault
-    where it sees more than the layer that it belongs to, or the model, may."""
+    """A module that moves content between tokens and about which the declaration says nothing: a
+    fault where it gets content from more tokens than its layer, or the model, may."""
     block = core(seen.name)[:1]
     number = next(
         (one for one, other in zip(which, every, strict=True)

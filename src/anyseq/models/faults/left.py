@@ -1,4 +1,4 @@
-"""A model, and the process, are after an audit as they were before it."""
+"""An audit leaves the model and the process as they were before."""
 
 from __future__ import annotations
 

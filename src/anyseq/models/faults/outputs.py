@@ -1,4 +1,4 @@
-"""The model as a whole: which outputs change when one token does, against how far the declared
+"""The model as a whole: which outputs change with one token, compared with how far the declared
 layers can carry it."""
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from anyseq.models.faults.subject import Subject
 from anyseq.models.faults.subjects import weights
 
 LONGER = (130, 64)
-"""Tokens of one more run: some code takes another path from 64 or 128 tokens on."""
+"""The number of tokens of one more run: some code takes another path from 64 or 128 tokens on."""
 MOST_WEIGHTS = 5_000_000
 """Of models that are run on so many as well: each of them is changed once."""
 
@@ -27,7 +27,7 @@ def outputs(asked: Asked) -> Iterator[Fault | Note]:
     """Outputs that depend on tokens that no path of the declared layers leads from."""
     subject, claims = asked.subject, asked.claims
     if not (claims.causal or reachable(claims, subject.tokens) is not None):
-        raise NotChecked("nothing is declared of the model as a whole")
+        raise NotChecked("nothing is declared about the model as a whole")
     found = list(_of(subject, claims, TRIALS))
     if not found and (longer := _longer(subject, claims)) is not None:
         found = list(_of(longer, claims, 1))
@@ -50,7 +50,7 @@ def _longer(subject: Subject, claims: Claims) -> Subject | None:
 
 
 def _of(subject: Subject, claims: Claims, trials: int) -> Iterator[Fault]:
-    """trials: contents that each token gets in turn."""
+    """trials: contents that each token gets one after the other."""
     x = subject.draw()
     effects = torch.stack([influence(subject, x, seed=1 + trial) for trial in range(trials)])
     later = torch.ones_like(effects[0]).triu(1).bool()
@@ -61,7 +61,7 @@ def _of(subject: Subject, claims: Claims, trials: int) -> Iterator[Fault]:
         yield Fault(
             "future", f"output {i} of the model changes with the later token {j}", (), name, pair,
             size, changed_token(subject, x, pair, 1 + trial),
-            "look at what works along the tokens: masks, shifts, convolutions, norms, routers",
+            "check what acts along the tokens: masks, shifts, convolutions, norms, routers",
         )  # fmt: skip
     reach = reachable(claims, subject.tokens)
     allowed = torch.ones_like(later) if reach is None else reach

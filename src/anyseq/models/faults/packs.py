@@ -34,7 +34,7 @@ class Pack:
         self.code: dict[str, list[str]] = {}
 
     def run(self, rows: torch.Tensor) -> torch.Tensor:
-        """The outputs of sequences that are packed so."""
+        """The outputs of sequences packed in this way."""
         if self.name == _VARLEN:
             return torch.cat([self.subject.run(row[None], **self.told) for row in rows])
         told = {name: one.expand(len(rows), *one.shape[1:]) for name, one in self.told.items()}
@@ -57,20 +57,20 @@ class Pack:
         self.code["positions"] = [line + f" + {start}" * (start > 0)]
 
     def lines(self) -> list[str]:
-        """Python that makes the sequence and what says it."""
+        """Python that makes the sequence and these arguments."""
         return [
             sequence(self.subject, self.x),
             *(line for one in self.code.values() for line in one),
         ]
 
     def options(self) -> dict[str, Any]:
-        """The name of what each argument is handed, in that Python."""
+        """The name of the value of each argument, in that Python."""
         names = {"attention_mask": "mask", _VARLEN: "starts"}
         return {name: names.get(name, name) for name in self.told}
 
 
 def packs(asked: Asked) -> Iterator[Pack]:
-    """The ways that a model takes."""
+    """The ways that a model supports."""
     subject = asked.subject
     if subject.part:
         return

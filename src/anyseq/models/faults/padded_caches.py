@@ -17,7 +17,7 @@ _MORE = 1  # real tokens in the first call
 
 
 def padded_caches(asked: Asked) -> Iterator[Fault | Note]:
-    """As a batch of prompts is generated from, where some are shorter."""
+    """As in generation from a batch of prompts, some of which are shorter."""
     subject = asked.subject
     if asked.claims.causal is not True or not subject.hugging_face or subject.part:
         raise NotChecked("only decoders of transformers are decoded with padding")
@@ -34,7 +34,7 @@ def padded_caches(asked: Asked) -> Iterator[Fault | Note]:
         "the whole padded sequence", (), _part(subject, token), (token, padded - 1),
         float(effect[token]),
         _snippet(subject, token),
-        "hand each step the padding mask of all tokens so far, and the positions of the new ones",
+        "pass each step the padding mask of all tokens so far, and the positions of the new ones",
     )  # fmt: skip
 
 
@@ -49,7 +49,7 @@ def _apart(subject: Subject) -> torch.Tensor:
     try:
         out = decoded(subject, x, _new, _first(subject), **told)
     except NoCache as reason:
-        raise NotChecked("it takes no cache that is known here (past_key_values)") from reason
+        raise NotChecked("it takes no known cache argument (past_key_values)") from reason
     whole, out = (one.masked_fill(~real[:, :, None], 0.0) for one in (subject.run(x, **told), out))
     if not whole.isfinite().all():
         given = subject.as_given()  # the lowest float64 is -inf to a softmax in float32

@@ -1,5 +1,5 @@
-"""Padding on either side changes nothing for the other tokens: neither what stands there nor how
-much of it there is."""
+"""Padding on either side does not affect the other tokens: neither its
+content nor its amount."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def padding(asked: Asked) -> Iterator[Fault | Note]:
 
 
 def first_position(subject: Subject, x: torch.Tensor) -> int:
-    """The number of the first position where nobody says it: 0, or the one after that of padding,
-    as in RoBERTa."""
+    """The number of the first position unless positions are given: 0, or the one after that of
+    padding, as in RoBERTa."""
     ids = (getattr(one, "padding_idx", None) for one in subject.module.modules())
     after = {one + 1 for one in ids if isinstance(one, int)}
     plain, places = subject.run(x), torch.arange(x.shape[1])[None]
@@ -103,7 +103,7 @@ class _Padded:
             return self._fault(
                 f"beside padding on the {self.side} output {token}, of a real token, is not finite",
                 (token, int((~self.real[0]).int().argmax())), float("inf"),
-                "NaN if padding spreads", "a row that may attend to nothing has to give 0, not NaN",
+                "NaN if padding spreads", "a row with nothing to attend to has to give 0, not NaN",
             )  # fmt: skip
         effect = influence(self.subject, self.x[:1], self.run)
         effect = effect * (self.real[0][:, None] & ~self.real[0])
@@ -113,7 +113,7 @@ class _Padded:
         found = self._fault(
             f"output {i}, of a real token, changes with what stands at token {j}, which is padding "
             f"on the {self.side}", (i, j), size, f"0 if output {i} does not depend on the padding",
-            "hand the caller's padding mask to the attention of every layer",
+            "pass the caller's padding mask to the attention of every layer",
         )  # fmt: skip
         told: dict[str, Any] = {"positions": self.positions} if self.takes_positions else {}
         part = entrance(self.subject, self.x, (i, j), real=self.real, **told)
@@ -135,7 +135,7 @@ class _Padded:
                 f"output {place} differs from that of the same {count} real tokens without padding "
                 f"on the {self.side}", (place, int((~self.real[0]).int().argmax())),
                 float(effect.max()), "0 if padding changes nothing",
-                "count positions from the first real token, and hand on the padding mask",
+                "count positions from the first real token, and pass on the padding mask",
                 alone=True, told=told,
             )  # fmt: skip
         return None
@@ -147,8 +147,8 @@ class _Padded:
         return self.subject.apart(alone, padded, self.x[:1])[0]
 
     def _advice(self, asked: Asked, told: bool) -> Note | None:
-        """What to do where it is the way of the family that padding changes outputs: where it
-        counts the positions of padding too, or its patterns are others in longer sequences."""
+        """What to do where padding changes outputs in the whole family: because padding
+        counts in its positions, or its patterns change with the length."""
         counts = self.side == "left" and not (told and self.takes_positions)
         longer = any(self._is_other(one.pattern) for one in asked.claims.layers)
         healthy = asked.healthy
@@ -166,13 +166,13 @@ class _Padded:
             )
         if longer:
             return Note(
-                "which tokens attend to which depends on how long the sequence is, padding "
+                "which tokens attend to which depends on the length of the sequence, padding "
                 "included: outputs change with the amount of padding"
             )
         return None
 
     def _is_other(self, pattern: Pattern | None) -> bool:
-        """Whether a pattern connects real tokens otherwise than it does without padding."""
+        """Whether a pattern connects real tokens differently with padding than without."""
         if pattern is None or pattern.natural_length is not None:
             return False
         real = self.real[0]
@@ -180,7 +180,7 @@ class _Padded:
 
     def large(self) -> Fault | Note | None:
         """Vectors in padded places may be large; NaN spreads through any weight of 0, which is
-        worth knowing."""
+        reported as advice."""
         subject = self.subject
         found = self._with(_LARGE)
         if found is None:

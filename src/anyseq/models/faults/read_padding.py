@@ -48,7 +48,7 @@ def read_padding(subject: Subject) -> Fault | None:
         pair=(i, j),
         size=size,
         snippet=_snippet(subject, written, read, i, (j, int(changed[0, j]))),
-        repair="hand the encoder's padding mask to the cross-attention of every layer "
+        repair="pass the encoder's padding mask to the cross-attention of every layer "
         "(encoder_attention_mask)",
     )
 

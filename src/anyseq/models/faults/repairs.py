@@ -10,7 +10,7 @@ from anyseq.patterns import Causal, Full
 
 UNKNOWN_MASK = (
     "register the mask function under the same name: AttentionMaskInterface.register({name!r}, "
-    "sdpa_mask); without it transformers hands {name!r} no mask at all"
+    "sdpa_mask); without it transformers passes {name!r} no mask at all"
 )
 
 
@@ -21,8 +21,8 @@ WIDTHS = (
 
 
 def repair_of_layer(subject: Subject, rule: str, claim: Claim, far: int) -> str | None:
-    """For a layer that attends to other tokens than declared. far: the largest distance of such a
-    pair."""
+    """The repair for a layer that attends to other tokens than declared. far: the largest distance
+    of such a pair."""
     name = unmasked_implementation(subject)
     if name is not None and rule in ("future", "window"):
         return UNKNOWN_MASK.format(name=name)
@@ -30,9 +30,9 @@ def repair_of_layer(subject: Subject, rule: str, claim: Claim, far: int) -> str 
     if narrow and rule in ("window", "lost") and far in _around(claim, subject.tokens):
         return WIDTHS
     if rule == "window" and narrow:
-        return "hand the window or chunk of this layer on to its attention, by mask or by argument"
+        return "pass the window or chunk of this layer to its attention, by mask or by argument"
     if rule == "future":
-        return "set is_causal, or hand the layer a causal mask"
+        return "set is_causal, or pass the layer a causal mask"
     if rule == "lost" and not narrow:
         return "give this layer the mask, and the cache, of a layer without a window"
     if rule == "lost":
@@ -50,7 +50,7 @@ def _around(claim: Claim, tokens: int) -> tuple[int, int]:
 
 def unmasked_implementation(subject: Subject) -> str | None:
     """The name of the model's attention function, if transformers has no mask function of that
-    name: then it hands it no mask."""
+    name: then it passes no mask."""
     if not subject.hugging_face:
         return None
     from transformers import AttentionMaskInterface

@@ -1,4 +1,4 @@
-"""What a rule of an audit is, and what it hands on."""
+"""A rule of an audit, and what it returns."""
 
 from __future__ import annotations
 
@@ -13,21 +13,22 @@ from anyseq.models.faults.subject import Subject
 
 @dataclass(frozen=True)
 class Note:
-    """Advice, which is no fault."""
+    """Advice, which is not a fault."""
 
     says: str
 
 
 class NotChecked(Exception):
-    """Why a rule says nothing of a model."""
+    """Why a rule does not apply to a model."""
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What a rule is asked about.
+    """What a rule checks.
 
-    own: makes transformers' own model of the same config, small; None where there is none. What is
-        no fault but the way of the family is seen there.
+    own: makes a small copy of transformers' own model of the same config; None where there is none.
+    It
+        shows what is not a fault but a property of the family.
     """
 
     subject: Subject

@@ -1,4 +1,4 @@
-"""The rules of an audit, in their order: what later ones rest on comes first."""
+"""The rules of an audit, in order: what later ones rest on comes first."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LAYERS = Rule(
 )
 
 RULES = (
-    Rule("random", random, "three runs: what is random more seldom may be missed"),
+    Rule("random", random, "three runs: what is random more rarely may be missed"),
     Rule("rows", rows, "batches of three rows: what shows only in larger ones may be missed"),
     LAYERS,
     Rule(
@@ -35,7 +35,7 @@ RULES = (
     ),
     Rule("padding", padding, "one sequence, a quarter of it padding: other shares may differ"),
     Rule("documents", documents, "two documents in one sequence: more of them may differ"),
-    Rule("cache", caches, "one sequence, no longer than the audit: what comes later is missed"),
+    Rule("cache", caches, "one sequence of the audit's length: what happens beyond it is missed"),
     Rule(
         "cache beside padding",
         padded_caches,

@@ -25,7 +25,7 @@ _ROUNDED = 1e-9  # of float64, relative to the largest number
 class Seen:
     """A layer as it was seen. sees, felt: (tokens, tokens) [i, j] whether the gradient of output i
     by token j is not 0, and how much output i changes with token j; felt is None if the layer could
-    not be run again. told: what it knows of positions. outputs: (tokens,) bool, those looked at."""
+    not be run again. told: how it uses positions. outputs: (tokens,) bool, those checked."""
 
     name: str
     call: Call
@@ -73,7 +73,7 @@ def seen_layers(subject: Subject, positions: bool = False) -> list[Seen]:
 
 def _by_one_row(call: Call) -> Array:
     """Whether the gradient of output i of the first row by its token j is not 0: for calls whose
-    rows influence each other, which are otherwise used to look at several outputs at once."""
+    rows influence each other, which are otherwise used to check several outputs at once."""
     assert call.x is not None
     assert call.out is not None
     tokens = call.shape[1]
@@ -92,7 +92,7 @@ def _inside(subject: Subject, step: Step) -> bool:
 
 
 def prefix_of(subject: Subject) -> str:
-    """What stands before names of the module's parts in the audited model."""
+    """The prefix of the names of the module's parts in the audited model."""
     return {"model.get_encoder()": "encoder.", "model.base_model": "base_model."}.get(
         subject.text, ""
     )
@@ -104,7 +104,7 @@ def rounding(subject: Subject) -> float:
 
 
 def effects(call: Call, rounded: float, size: float = 1.0) -> Array | None:
-    """How much each output of a call changes with each token that it is handed, run forward. size:
+    """How much each output of a call changes with each token of its input, run forward. size:
     of the change, relative to what the token holds."""
     if call.x is None or call.out is None or call.shape[0] not in _ROWS:
         return None

@@ -1,4 +1,4 @@
-"""Single layers of a large model, as it is: each is run by itself on what it was handed once."""
+"""Single layers of a large model, as it is: each is run by itself on an input recorded once."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ _GENTLE = 0.05
 
 
 class _Enough(Exception):
-    """All layers that were asked for have been met."""
+    """All requested layers have been run."""
 
 
 def single_layers(asked: Asked) -> Iterator[Fault | Note]:
-    """Faults of the layers that are claimed, with the model's own weights."""
+    """Faults of the layers with claims, with the model's own weights."""
     subject = asked.subject
     wanted = [core(one.module) for one in asked.claims.layers if one.pattern is not None]
     met = _met(subject, wanted)
     if not met:
-        raise NotChecked("none of these layers was met when the model was run")
+        raise NotChecked("none of these layers was called when the model was run")
     seen = [_seen(subject, call, 1.0) for call in met]
     faults, paired = compared(subject, asked.claims, seen)
     faults += lost(paired, lambda: [_seen(subject, call, _GENTLE) for call in met])

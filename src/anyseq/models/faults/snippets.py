@@ -48,7 +48,7 @@ def _parts(line: str) -> list[str]:
 
 
 def call(subject: Subject, x: str = "x", output: bool = True, **told: str) -> str:
-    """A call of the model on a sequence, and what else it is told, as expressions."""
+    """A call of the model on a sequence, and its further arguments, as expressions."""
     parts = []
     names = dict(subject.arguments(torch.zeros(0, 1), **dict.fromkeys(told, torch.zeros(0))))
     for name, value in names.items():
@@ -79,7 +79,7 @@ def changed_token(
 def gradient_of_layer(
     subject: Subject, x: torch.Tensor, module: str, pair: tuple[int, int], expected: str
 ) -> str:
-    """How what a layer gives for token i depends on what it is handed for token j."""
+    """How a layer's output for token i depends on its input for token j."""
     i, j = pair
     handed = "x" if subject.features is None else "x.requires_grad_()"
     part = f'model.get_submodule("{module}")' if module else "model"
@@ -100,10 +100,10 @@ def gradient_of_layer(
 
 
 def swapped_tokens(subject: Subject, x: torch.Tensor, module: str, unplaced: bool) -> str:
-    """How much the last output of an attention changes if two tokens before it change places, as
-    it is handed them. unplaced: whether it ought to know no positions."""
+    """How much the last output of an attention changes if two tokens before it change places, in
+    its input. unplaced: whether it should use no positions."""
     expected = "0, but for rounding, if" if unplaced else "well above 0 unless"
-    shown = f"print(float(change.abs().max()))  # {expected} it knows no positions"
+    shown = f"print(float(change.abs().max()))  # {expected} it uses no positions"
     return "\n".join([
         "import torch", "", sequence(subject, x), "outs = []", "", "",
         "def swap(part, args, kwargs):",

@@ -1,4 +1,4 @@
-"""A model under audit: run on sequences of ids or vectors, told of padding and documents."""
+"""A model under audit: run on sequences of ids or vectors, with padding and documents."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Subject:
     module: what is run. how: whether it is the model itself or a copy, in words.
     stack: the part whose layers are audited: the decoder of an encoder-decoder, else the module.
     features: of the vectors that it reads; None if it reads ids. vocabulary: ordinary ids.
-    part: "decoder" if what it reads is handed on as decoder_input_ids.
+    part: "decoder" if its input is passed as decoder_input_ids.
     text, output: Python for the module, given the audited `model`, and for its output.
     tolerance: outputs that differ by no more, relative to the largest, count as equal.
     batched: whether rows may be run together; not where they influence each other.
@@ -92,14 +92,14 @@ class Subject:
         return replace(self, module=module, stack=module, tolerance=close(self.given))
 
     def apart(self, one: torch.Tensor, other: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
-        """As `differ`, of outputs that were computed in two ways: what is no more than rounding to
-        float32 changes for x, in each of them, is 0."""
+        """As `differ`, of outputs that were computed in two ways: differences no larger than
+        rounding to float32 causes for x, in each of them, are 0."""
         found = self.differ(one, other)
         return torch.where(found > 2 * self._rounding(x), found, 0.0) if found.any() else found
 
     def _rounding(self, x: torch.Tensor) -> float:
         """How much rounding to float32 changes outputs, relative to the largest: parts of many
-        models round so, whatever their weights are."""
+        models round this way, whatever their weights are."""
         if self.dtype != torch.float64:
             return 0.0
         rounded = replace(self, module=deepcopy(self.module).float())
@@ -107,8 +107,8 @@ class Subject:
         return float(self.differ(self.run(x), rounded.run(handed)).max())
 
     def name_of(self, what: str) -> str | None:
-        """The argument by which the model is told of "real" tokens, "positions" or "documents";
-        None if it cannot be told."""
+        """The argument for "real" tokens, "positions" or "documents"; None if
+        the model has none."""
         names = {"real": _REAL, "positions": _POSITIONS, "documents": _DOCUMENTS}[what]
         own = [f"decoder_{name}" for name in names] if self.part == "decoder" else names
         return next((name for name in own if name in self.takes), None)
@@ -142,7 +142,7 @@ class Subject:
         return given
 
     def forward(self, given: dict[str, Any]) -> Any:
-        """What the module returns; what is random in it is the same each time."""
+        """What the module returns, with the same random numbers each time."""
         device = next((one.device for one in self.module.parameters()), torch.device("cpu"))
         there = {
             name: one.to(device) if isinstance(one, torch.Tensor) else one
@@ -176,8 +176,8 @@ class Subject:
 
 
 def _taken(module: torch.nn.Module) -> Iterator[str]:
-    """The names of the arguments of forward; where it takes any, those of what it was made from
-    too."""
+    """The names of the arguments of forward; where it takes any, also those of the function that it
+    wraps."""
     kinds = [vars(kind).get("forward") for kind in type(module).__mro__]
     for forward in (module.forward, *kinds):
         parameters = () if forward is None else signature(forward).parameters.values()
@@ -218,7 +218,7 @@ def sequence_of(out: Any) -> torch.Tensor | None:
 
 
 def ordinary_ids(count: int, config: Any = None) -> torch.Tensor:
-    """Ids below `count` that mean nothing special, as far as a config says."""
+    """Ids below `count` that are not special tokens, as far as a config says."""
     special = set(range(_SPECIAL_BELOW)) if count > 4 * _SPECIAL_BELOW else set()
     for name, value in (config.to_dict() if config is not None else {}).items():
         if name.endswith(("token_id", "token_index")):
@@ -232,7 +232,7 @@ def close(dtype: torch.dtype) -> float:
 
 
 def failed(name: str, problem: Exception) -> UnsupportedModel:
-    """Whatever goes wrong in a model of somebody else's, in one line."""
+    """Whatever goes wrong in a model, in one line."""
     return UnsupportedModel(
         f"{name} could not be run: {type(problem).__name__}: {in_one_line(problem)}"
     )

@@ -23,7 +23,8 @@ from anyseq.models.faults.subject import (
 from anyseq.models.fitting import fitted
 
 TOKENS = 30
-"""Tokens that a model is run on, unless its windows or its table of positions ask for others."""
+"""The number of tokens that a model is run on, unless its windows or its table of positions need
+another."""
 
 _MOST_COPIED = 300_000_000  # weights
 
@@ -42,7 +43,7 @@ def copied(model: Any, x: dict[str, Any]) -> tuple[Any, str]:
     except Exception:  # of as many kinds as there are models; the model itself is left
         faithful = False
     if not faithful:
-        return _learning(model), "the model itself, which gives no faithful copy"
+        return _learning(model), "the model itself, which cannot be copied faithfully"
     if getattr(copy, "_can_set_experts_implementation", bool)():
         copy.set_experts_implementation("eager")  # the quicker ones know no float64
     try:
@@ -171,7 +172,7 @@ def hugging_face(model: Any, tokens: int | None) -> list[Subject]:
 
 
 def _worked_on(module: Any, x: torch.Tensor, tokens: int) -> int:
-    """How many tokens a model works on where it is handed so many: more if it pads them to a
+    """How many tokens a model works on if it is given so many: more if it pads them to a
     multiple of its windows, as Longformer does."""
     lengths: Counter[int] = Counter()
 
@@ -213,7 +214,7 @@ def _per_token(subject: Subject) -> Subject:
 
 
 def plain(model: torch.nn.Module, tokens: int | None) -> list[Subject]:
-    """A torch module of somebody's own."""
+    """A user's torch module."""
     name, length = type(model).__name__, tokens or TOKENS
     ids = torch.ones(1, length, dtype=torch.int64)
     count = _vocabulary(model, ids)
@@ -251,8 +252,8 @@ def plain(model: torch.nn.Module, tokens: int | None) -> list[Subject]:
 
 
 def _vocabulary(model: torch.nn.Module, ids: torch.Tensor) -> int | None:
-    """The size of the smallest table that is read at the ids which a module is handed; None if it
-    cannot be run on ids."""
+    """The size of the smallest table that a module reads at its input ids; None if it cannot
+    be run on ids."""
     reads = _Reads(ids)
     try:
         with reads:

@@ -14,11 +14,11 @@ from anyseq.patterns.blocks import classify
 _GATHERED = 1 << 15  # keys that are gathered in a pass, which bounds the extra memory
 
 _Patch = tuple[torch.Tensor, torch.Tensor, bool]
-"""Rows, the columns that they see, and whether each sees all of these."""
+"""Rows, the columns that they attend to, and whether each attends to all of these."""
 
 
 def block_lists(pattern: Pattern, sizes: Sizes) -> list[Sketch]:
-    """Rows that look at most blocks take all keys as they stand; the others gather theirs."""
+    """Rows that attend to most blocks take all keys as they are; the others gather theirs."""
     size, span = pattern.grain, sizes.span
     bounds = classify(pattern.blocks(span, size), pattern.at(span), span, size)
     some, full = bounds.some_sure, bounds.all_sure

@@ -163,7 +163,7 @@ def _square(first: int, side: int) -> tuple[int, int, int, int]:
 
 
 def _crosses(hub: torch.Tensor, sizes: Sizes) -> list[Sketch]:
-    """Everybody else with the hubs, and the hubs with all."""
+    """All other tokens with the hubs, and the hubs with all."""
     rows = hub[sizes.q_offset : sizes.q_offset + sizes.queries]
     columns = hub[: sizes.keys].nonzero()[:, 0]
     return [

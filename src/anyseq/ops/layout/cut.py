@@ -12,7 +12,7 @@ from anyseq.patterns import Pattern
 
 
 def cut(sketch: Sketch, pattern: Pattern, sizes: Sizes, grain: Grain) -> Pass:
-    """The tiles of a sketch that count the pattern's pairs; what is alike is looked at once."""
+    """The tiles of a sketch that count the pattern's pairs; equal rectangles are computed once."""
     found: list[Tile] = []
     known: dict[Hashable, list[Tile]] = {}
     look = _Look(sketch, pattern, sizes)
@@ -56,7 +56,8 @@ class _Look:
         return int(self.rows[one.row] - self.columns[one.column]), one.height, one.width
 
     def seen(self, one: Rectangle) -> tuple[np.ndarray, np.ndarray | None]:
-        """(height, 2): the columns [x, y) that each row may see, (0, 0) if none, and the mask."""
+        """(height, 2): the columns [x, y) that each row may attend to, (0, 0) if none, and the
+        mask."""
         i = self.rows[one.row : one.row + one.height, None]
         j = self.columns[None, one.column : one.column + one.width]
         if one.whole:
@@ -82,13 +83,13 @@ def _positions(order: torch.Tensor | None, count: int) -> np.ndarray:
 
 
 def _tidy(bounds: np.ndarray) -> np.ndarray:
-    """(0, 0) for rows that see nothing."""
+    """(0, 0) for rows with nothing to attend to."""
     return (bounds * (bounds[:, :1] < bounds[:, 1:])).astype(np.int32)
 
 
 def _pieces(bounds: np.ndarray, mask: np.ndarray | None, grain: Grain) -> list[Tile]:
-    """Tiles of a rectangle whose rows see these columns: so high as is quickest, and no wider than
-    what their rows see."""
+    """Tiles of a rectangle whose rows attend to these columns: as high as is quickest, and no wider
+    than their rows need."""
     found = []
     for top, bottom in _cuts(bounds, grain):
         own = bounds[top:bottom]

@@ -81,7 +81,7 @@ class Sketch:
 
 class Tile(NamedTuple):
     """Rows and columns, counted in the order of the pass. bounds: (height, 2) int32, the columns
-    [x, y) of the tile that a row may see, None if it may see all; mask: (height, width) bool, which
+    [x, y) of the tile that a row may attend to, None if to all; mask: (height, width) bool, which
     of these, None if all."""
 
     row: int

@@ -57,7 +57,7 @@ class Arguments(NamedTuple):
     that, or in float32 beside halves. On the CPU.
 
     tables: head h has tables[h % len(tables)]. mask: bool, four axes of full size or 1. key_mask:
-    (B, M) bool; interval: (B, N, 2) int32, the keys [x, y) that a query may see; contiguous.
+    (B, M) bool; interval: (B, N, 2) int32, the keys [x, y) that a query may attend to; contiguous.
     bias, gain: four axes of full size or 1, or a Toeplitz matrix as `reversed_table` gives it.
     places: of the tokens, int64, contiguous; then the bias is a table (H or 1, K), whose entry
     (row, j) is at place p(q_offset + row) - p(j) + K // 2.
@@ -149,7 +149,7 @@ def run(native: Native, given: Arguments, sums: Sums | None = None) -> None:
     computed = "double" if q.dtype == torch.float64 else "float"
     function = getattr(native.library, f"anyseq_attention_{computed}")
     if function(ctypes.addressof(call), sums is not None):
-        raise MemoryError("attention: the native kernel found no memory")
+        raise MemoryError("attention: the native kernel ran out of memory")
 
 
 def _address(given: Tensor | None) -> int | None:

@@ -49,7 +49,7 @@ class Given(NamedTuple):
 
     @property
     def dtype(self) -> torch.dtype:
-        """That it is computed in: half precision in float32."""
+        """The dtype of the computation: half precision is computed in float32."""
         return torch.float64 if self.q.dtype == torch.float64 else torch.float32
 
     def side(self, given: Tensor) -> Tensor:

@@ -24,14 +24,14 @@ _HELD_PATTERNS: WeakValueDictionary[str, Pattern] = WeakValueDictionary()
 
 
 def key_of(pattern: Pattern) -> str:
-    """The pattern's description if that is short, else a name that is never given twice; equal
+    """The pattern's description if that is short, else a name that is never used twice; equal
     patterns have equal keys. torch.compile can trace this for a pattern that is kept."""
     key = _KEYS.get(pattern)
     return _new_key(pattern) if key is None else key
 
 
 def keep(pattern: Pattern) -> None:
-    """Know this pattern, whatever it holds, until the end."""
+    """Keep this pattern, whatever it holds, for the rest of the process."""
     key = key_of(pattern)
     _KEYS[pattern], _PATTERNS[key] = key, pattern
 

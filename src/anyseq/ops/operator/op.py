@@ -1,7 +1,8 @@
 """The tiles as operators, which torch.compile keeps whole, with their gradients.
 
-Where nobody looks at operators they are a step of autograd instead, made of the same functions:
-torch takes a third of a millisecond longer for a training step with an operator written in Python.
+Where no compiler or mode needs operators they are a step of autograd instead, made of the same
+functions: torch takes a third of a millisecond longer for a training step with an operator written
+in Python.
 """
 
 from __future__ import annotations
@@ -128,7 +129,7 @@ class Step(torch.autograd.Function):
 
 
 def is_plain(*given: Tensor) -> bool:
-    """Whether nobody looks at operators: no compiler, no mode, no tensors of another kind."""
+    """Whether nothing needs operators: no compiler, no mode, no tensors of another kind."""
     if torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None:
         return False
     if torch._C._len_torch_dispatch_stack():  # torch has no public question for these two

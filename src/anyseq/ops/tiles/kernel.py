@@ -68,7 +68,7 @@ class Sums:
 
 
 def forward(heads: Heads, batches: Sequence[Batch], out: Tensor, lse: Tensor) -> None:
-    """Fill out (H, N, E) and lse (H, N); a row that sees nothing gets 0 and -inf."""
+    """Fill out (H, N, E) and lse (H, N); a row with nothing to attend to gets 0 and -inf."""
     out.zero_()
     lse.fill_(-inf)
     for batch in batches:
@@ -149,8 +149,8 @@ def _scored(heads: Heads, batch: Batch) -> _Scored:
 
 
 def _keep(heads: Heads, like: Tensor) -> Tensor | None:
-    """0 where dropout takes a weight, 1/(1-p) where it leaves one. The backward pass asks in the
-    same order from a generator in the same state, and so gets the same answers."""
+    """0 where dropout takes a weight, 1/(1-p) where it leaves one. The backward pass draws in the
+    same order from a generator in the same state, and so gets the same mask."""
     if heads.random is None:
         return None
     keep = torch.empty_like(like).bernoulli_(1 - heads.dropout_p, generator=heads.random)
@@ -158,8 +158,8 @@ def _keep(heads: Heads, like: Tensor) -> Tensor | None:
 
 
 def _powers(scores: Tensor, shift: Tensor) -> Tensor:
-    """exp(scores - shift), in place; 0 where the shift is -inf: nothing is seen. What would be
-    subnormal is 0, since products with it crawl."""
+    """exp(scores - shift), in place; 0 where the shift is -inf: no key is allowed. What would be
+    subnormal is 0, since products with it are slow."""
     powers = scores.sub_(shift.masked_fill(shift == -inf, inf)).exp_()
     return threshold(powers, torch.finfo(scores.dtype).tiny, 0.0, inplace=True)
 

@@ -26,7 +26,7 @@ Play.tab("network", "Network", (panel) => {
   const stepText = (at) => {
     if (!ran) return "";
     const { layer, half } = ran.steps[at];
-    return layer < 0 ? "the input" : `layer ${layer}: ${half}`;
+    return layer < 0 ? "the input" : `layer ${layer + 1}: ${half}`;
   };
   const walk = player({
     label: "Step", last: 0, text: stepText, milliseconds: 1000,
@@ -109,7 +109,7 @@ Play.tab("network", "Network", (panel) => {
       const from = first;
       first += stage.layers;
       const end = first;
-      const layers = stage.layers === 1 ? `layer ${from}` : `layers ${from} to ${end - 1}`;
+      const layers = stage.layers === 1 ? `layer ${from + 1}` : `layers ${from + 1} to ${end}`;
       const button = element("button", {
         type: "button", "data-stage": stage.name,
         onclick: () => {

@@ -1,4 +1,4 @@
-"""Rows that know of each other, and runs that differ."""
+"""Rows that influence each other, and runs that differ."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decoding with a cache that gives something else."""
+"""Decoding with a cache that gives other outputs."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def _padding_forgotten(faulty: bool) -> Model:
 
 FAULTS = [
     Planted(
-        "decoding sees only key 0", "llama",
+        "decoding attends only to key 0", "llama",
         "is_causal=True for one query aligns it with the first key; it is right for whole "
         "sequences, where there are as many queries as keys.",
         _key_0, "cache", (), thread="NVIDIA-NeMo/Megatron-Bridge#5259",

@@ -1,4 +1,4 @@
-"""Outputs that know later tokens."""
+"""Outputs that depend on later tokens."""
 
 from __future__ import annotations
 
@@ -192,8 +192,8 @@ def _prefix(faulty: bool) -> Model:
 FAULTS = [
     Planted(
         "one layer is not causal", "llama",
-        "is_causal is False in the second layer: sdpa, which is handed no mask where the whole "
-        "sequence is real, then sees all of it.",
+        "is_causal is False in the second layer: sdpa, which gets no mask where the whole "
+        "sequence is real, then attends to all of it.",
         _not_causal, "future", (2,), causal,
         ("rows", "documents", "cache", "implementations", "padding"),
         "huggingface/transformers#48760",
@@ -205,7 +205,7 @@ FAULTS = [
         "huggingface/transformers#48760",
     ),
     Planted(
-        "a decoder that is handed no mask", "nn.TransformerEncoder",
+        "a decoder that gets no mask", "nn.TransformerEncoder",
         "generate_square_subsequent_mask was called, and its result not passed on.",
         _both_ways, "future", (1, 2), causal, (), "huggingface/transformers#48760",
     ),

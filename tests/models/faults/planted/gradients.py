@@ -1,4 +1,4 @@
-"""Gradients that go elsewhere than content, and implementations that disagree."""
+"""Gradients that differ from the forward pass, and implementations that disagree."""
 
 from __future__ import annotations
 
@@ -100,8 +100,8 @@ FAULTS = [
     ),
     Planted(
         "old keys are detached", "llama",
-        "Keys and values before the last eight are detached: the forward pass sees them, training "
-        "does not.",
+        "Keys and values before the last eight are detached: the forward pass attends to them, "
+        "training does not.",
         _memory, "gradient", (1, 2, 3, 4),
     ),
     Planted(

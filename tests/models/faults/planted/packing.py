@@ -1,4 +1,4 @@
-"""Packed documents that see each other."""
+"""Packed documents that attend to each other."""
 
 from __future__ import annotations
 
@@ -78,8 +78,7 @@ def _documents(faulty: bool) -> Model:
 FAULTS = [
     Planted(
         "position_ids that restart are dropped", "llama",
-        "The trainer's wrapper does not hand position_ids on, by which packed documents are told "
-        "apart.",
+        "The trainer's wrapper does not pass on position_ids, which separate packed documents.",
         _positions, "documents", (), same_document, (), "axolotl-ai-cloud/axolotl#3796",
     ),
     Planted(
@@ -96,7 +95,7 @@ FAULTS = [
     ),
     Planted(
         "document ids are ignored in one layer", "plain decoder",
-        "The second layer builds its causal mask itself and does not look at document_ids.",
+        "The second layer builds its causal mask itself and ignores document_ids.",
         _documents, "documents", (), same_document, (), "huggingface/transformers#46634",
     ),
 ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Padding that is felt."""
+"""Padding that changes outputs."""
 
 from __future__ import annotations
 
@@ -112,12 +112,12 @@ FAULTS = [
     ),
     Planted(
         "one layer drops the padding mask", "bert",
-        "The third layer is handed None in place of the mask.",
+        "The third layer gets None in place of the mask.",
         _bert, "padding", (), real_on("right"), ("documents",), "huggingface/transformers#47651",
     ),
     Planted(
         "the encoder's last layer drops the padding mask", "t5",
-        "The second layer of the encoder is handed None in place of the mask.",
+        "The second layer of the encoder gets None in place of the mask.",
         _t5, "padding", (), real_on("right"), (), "huggingface/transformers#46773",
     ),
     Planted(
@@ -127,14 +127,14 @@ FAULTS = [
     ),
     Planted(
         "learned positions count padding", "gpt2",
-        "position_ids are not handed on: with padding on the left the text begins at position 7.",
+        "position_ids are not passed on: with padding on the left the text begins at position 7.",
         _learned_positions, "padding", (), real_on("left"), ("documents",),
         "huggingface/transformers#46773",
     ),
     Planted(
         "rows without a key are NaN", "qwen2",
-        "Scores are masked with -inf: a padded place on the left sees nothing, gives NaN, and its "
-        "values spread from the second layer on.",
+        "Scores are masked with -inf: a padded place on the left has nothing to attend to, gives "
+        "NaN, and its values spread from the second layer on.",
         _nan_rows, "padding", (), real_on("left"), (), "unslothai/unsloth#9848",
     ),
     Planted(

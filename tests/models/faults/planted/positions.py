@@ -1,4 +1,4 @@
-"""Layers that know other positions than the config says."""
+"""Layers with other positions than the config says."""
 
 from __future__ import annotations
 

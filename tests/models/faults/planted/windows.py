@@ -122,14 +122,14 @@ FAULTS = [
     Planted(
         "the window never reaches the kernel", "mistral",
         "A custom attention function was registered, and no mask function under its name: "
-        "transformers hands it no mask, and the function applies the causal mask alone.",
+        "transformers passes it no mask, and the function applies the causal mask alone.",
         _unregistered, "window", (1, 2, 3, 4), window(8), ("padding", "documents", "cache",
         "implementations"), "unslothai/unsloth#8253",
     ),
     Planted(
         "a patched forward drops the mask", "mistral",
-        "The attention of each layer was patched for speed; the new forward hands the old one no "
-        "mask.",
+        "The attention of each layer was patched for speed; the new forward passes no mask to the "
+        "old one.",
         _patched, "window", (1, 2, 3, 4), window(8), ("padding", "documents", "cache"),
     ),
     Planted(
@@ -155,7 +155,7 @@ FAULTS = [
     ),
     Planted(
         "a window that is one token too wide", "olmo3",
-        "The window of 8 tokens, of which one is the token itself, was taken for 8 earlier tokens.",
+        "The window of 8 tokens, one of which is the token itself, was taken as 8 earlier tokens.",
         _wide, "window", (1, 2, 3), window(8), (),
     ),
     Planted(
