@@ -182,7 +182,7 @@ def test_every_node_is_within_the_constants_of_its_boxes(column: int, at: tuple[
     known |= {("lipschitz", "curvature")[column]: 1e3}
     held = replace(claim("adaptive"), steps=4, bound=1.0, **known)
     table = {"values": values, "keys": torch.tensor(keys), "boxes": boxes, "constants": constants}
-    with pytest.raises(Disagreement, match=r"on the side of a box|no corner of a box"):
+    with pytest.raises(Disagreement, match=r"on the side of a box|not a corner of a box"):
         boxes_error(held, table, 0.0)
 
 
@@ -242,7 +242,7 @@ def test_a_table_of_numbers_that_are_none_is_found() -> None:
     """In a cube that no random input meets, or in any: it is not left to chance."""
     values = RESULTS["gather"].fused.tensors()["values"].clone()
     values[0] = math.nan
-    assert "none" in forged("gather", look_up={"values": values})["table"]
+    assert "not a number" in forged("gather", look_up={"values": values})["table"]
 
 
 def last_units(name: str, feature: int, units: list[Any]) -> dict[str, torch.Tensor]:

@@ -108,15 +108,15 @@ SLOTS_AT = RESULTS["3 tokens"].size.width - 6  # | slots (3) | values (3)
         ("q_bias", (0, 1), -500.0, "no token leads by enough"),
         ("q_weight", (0, 1, 0), 1.0, "its scores depend on the input"),
         ("k_weight", (0, 0, 2), 1.0, "no token leads by enough"),
-        ("v_weight", (0, 2, 0), 1.0, "no layer after which every token holds"),
+        ("v_weight", (0, 2, 0), 1.0, "no layer after which every token has"),
         ("v_weight", (0, 2, 0), 0.25, "not a whole number"),
         ("o_weight", (0, SLOTS_AT, 0), -1.0, "does not hold the whole sequence"),
-        ("o_weight", (0, SLOTS_AT, 1), 1.0, "no layer after which every token holds"),
-        ("down_weight", (0, 0, 0), 1.0, "no layer after which every token holds"),
-        ("up_bias", (0, 0), 1.0, "no layer after which every token holds"),
+        ("o_weight", (0, SLOTS_AT, 1), 1.0, "no layer after which every token has"),
+        ("down_weight", (0, 0, 0), 1.0, "no layer after which every token has"),
+        ("up_bias", (0, 0), 1.0, "no layer after which every token has"),
         ("memory_key", (5, 0), 2.0**-20, "a key is not that of its centre"),
         ("memory_key", (63, 3), 1.0, "a key is not that of its centre"),
-        ("memory_key", (0, 0), 1.0, "no power of two"),
+        ("memory_key", (0, 0), 1.0, "not a power of two"),
         ("memory_value", (7, 2), 1e-15, "a value is not the table's"),
         ("up_weight", (1, 0, 1), -1.0, "selector"),
         ("up_weight", (1, 0, SLOTS_AT), 1e-9, "selector: it reads x"),
@@ -171,7 +171,7 @@ def test_a_memory_that_looks_elsewhere_is_found() -> None:
     tensors = result.model.state_dict()
     moved = MemoryStack(result.design, replace(shape, slots_at=shape.slots_at - 1), tensors)
     numbers = {name: tensor.numpy() for name, tensor in tensors.items()}
-    with pytest.raises(Disagreement, match="looks at other features"):
+    with pytest.raises(Disagreement, match="reads other features"):
         partition_network(result.certificate.claim, moved, numbers, result.fused.tensors())
 
 

@@ -136,7 +136,7 @@ RAMP = float(RESULTS["2 tokens"].fused.facts()["ramp"])
     ("tensor", "place", "by", "why"),
     [
         ("up_bias", (0, 0), RAMP, "grid 0: a ramp between two cells is not marked"),
-        ("up_bias", (0, 0), RAMP / 3, "no multiple of the width of a ramp"),
+        ("up_bias", (0, 0), RAMP / 3, "not a multiple of the width of a ramp"),
         ("up_bias", (0, 1), 1.5, "grid 0: it does not count cells up"),
         ("down_weight", (1, AT.number, 0), 1.0, "grid 0: it does not count cells up"),
         ("down_weight", (0, AT.nodes, 0), -64.0, "grid 0: down_weight of feed-forward layer 0"),
@@ -146,7 +146,7 @@ RAMP = float(RESULTS["2 tokens"].fused.facts()["ramp"])
         ("down_weight", (AT.stairs + 1, AT.marks, 0), -0.5, "a ramp between two cells"),
         ("up_bias", (AT.numbers, 0), 0.5, "grid 0: a window is not at the number of its cell"),
         ("up_bias", (AT.numbers, 1), 1.0, "grid 0: no windows"),
-        ("down_weight", (AT.numbers + 1, AT.keys, 0), 1.0, "no whole numbers"),
+        ("down_weight", (AT.numbers + 1, AT.keys, 0), 1.0, "not whole numbers"),
         ("up_weight", (AT.grid - 1, 1, AT.number), 1.0, "grid 0: up_weight"),
         ("q_bias", (0, 0), 1.0, "mean: scores depend on the input"),
         ("q_weight", (0, 0, 0), 1.0, "mean: scores depend on the input"),

@@ -275,7 +275,7 @@ def test_the_judgement_of_copying() -> None:
         assert judgement.word == "different"
         assert next(iter(changed)).split(",")[0] in judgement.reason
     drawn = Copying().judge(table("copying", "small", values | {"random, 4 layers": 1.0}))
-    assert (drawn.word, "RANDOM sees" in drawn.reason) == ("different", True)
+    assert (drawn.word, "RANDOM attends to" in drawn.reason) == ("different", True)
     few = {"star, 4 layers": 0.5}
     assert "strided-union" in Copying().judge(table("copying", "small", few)).reason
 

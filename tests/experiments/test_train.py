@@ -315,7 +315,7 @@ def test_another_configuration_is_left_out(tmp_path: Path, monkeypatch: pytest.M
 )
 def test_what_is_no_number(cell: ToyCell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(EXPERIMENTS, "toy", Toy(cell))
-    with pytest.raises(TrainingDiverged, match=r"toy, first, seed 0: .* is no number at step"):
+    with pytest.raises(TrainingDiverged, match=r"toy, first, seed 0: .* is not a number at step"):
         run(tmp_path)
     assert RunFolder(tmp_path / "toy/tiny/first/seed-0").result() is None
 

@@ -149,7 +149,7 @@ def test_paper_b_conditions_are_reported_one_by_one() -> None:
 @pytest.mark.parametrize(
     ("what", "options", "message"),
     [
-        (aq.Window(1), {}, "tokens=None: say for how many"),
+        (aq.Window(1), {}, "tokens=None: give the number"),
         (aq.Window(1), {"tokens": 0}, "tokens=0: expected a whole number"),
         (torch.ones(3, 4, dtype=torch.bool), {}, "square bool mask"),
         (torch.ones(3, 3), {}, "square bool mask"),
@@ -163,7 +163,7 @@ def test_paper_b_conditions_are_reported_one_by_one() -> None:
         ((), {"tokens": 4}, r"what=\(\): expected a Pattern"),
         ([aq.Window(1), aq.Full()], {"tokens": 4}, "a list of patterns; expected a tuple"),
         (["window(1)", "full"], {"tokens": 4}, "a list of patterns; expected a tuple"),
-        ("window(64)", {}, "say for how many tokens"),
+        ("window(64)", {}, "give the number of tokens"),
         ("windw(64)", {}, "no such file.*names no pattern: .*windw is unknown; there are"),
         ("somebody/model", {}, "what='somebody/model': there is no such file.*downloaded"),
         (aq.Window(1), {"tokens": 10**12}, "up to 524,288"),

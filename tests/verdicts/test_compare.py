@@ -57,7 +57,7 @@ def test_whatever_check_takes() -> None:
     assert [card.tokens for card in found.cards] == [16, 16, 16, None, None]
     assert cells(found, "positions")[3] == "no design describes it"
     assert cells(found, "can it?")[3].startswith("unknown: ")
-    assert "B: no layer sees later tokens; the target causal" in str(found)
+    assert "B: no layer attends to later tokens; for causal" in str(found)
     assert max(map(len, str(found).splitlines())) <= 80
 
 
@@ -80,7 +80,7 @@ def test_many_stand_below_one_another() -> None:
     assert text.count("diluted pairs") == 8
     assert max(map(len, text.splitlines())) <= 80
     alone = aq.compare("full", "full", tokens=1).cards[1]
-    assert (alone.name, alone.missing) == ("B", {"dilution": "one token only"})
+    assert (alone.name, alone.missing) == ("B", {"dilution": "only one token"})
 
 
 def test_no_time_is_not_known() -> None:
@@ -108,14 +108,14 @@ def test_too_many_connections(monkeypatch: pytest.MonkeyPatch) -> None:
         ("causal & window(2), rope, bos", "found by layer 4, from BOS and offsets"),
         ("full, urpe(none)", "found by layer 1, from gains"),
         ("causal, none, sinks", "found by layer 1, from sinks"),
-        ("causal & ~window(0), none", "found by layer 2, from which tokens attend to which"),
+        ("causal & ~window(0), none", "found by layer 2, from the tokens attended to"),
         ("window(1), urpe(none), depth 1", "in part: identical tokens fall into 3 kinds"),
         ("(recurrence)", "found by layer 1, from a recurrence"),
     ],
 )
 def test_positions(words: str, says: str) -> None:
     assert positions_from(parse_design(words, 8)) == says
-    assert positions_from(parse_design(words, 1)) == "one token only"
+    assert positions_from(parse_design(words, 1)) == "only one token"
 
 
 def test_positions_of_a_graph_that_is_too_large(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -83,8 +83,7 @@ def write_text(file: Path, text: str) -> None:
 
 
 def check_new(path: str | Path, name: str = "folder") -> Path:
-    """The path of a folder (or of what `name` says) that does not exist yet, in one that
-    does."""
+    """The path of a folder (or of what `name` says) that does not exist yet, in one that does."""
     target = _path(path, name)
     try:
         exists, parent = target.exists(), target.parent.is_dir()

@@ -1,9 +1,8 @@
 """Work shared out to threads in which torch runs on one thread each.
 
-Every operator of torch that uses several threads waits for all of them at its end. Where many
-small operators follow one another and other work takes a core, this waiting dominates.
-Here a thread takes the next piece of work when it is done with one, and no thread waits before the
-end.
+Every operator of torch that uses several threads waits for all of them at its end. Where many small
+operators follow one another and other work takes a core, this waiting dominates. Here a thread
+takes the next piece of work when it is done with one, and no thread waits before the end.
 """
 
 from __future__ import annotations
@@ -53,9 +52,9 @@ def share_out(work: Callable[[int], None], tasks: int, threads: int) -> None:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Within, torch and its BLAS run on one thread in this thread of Python; others are left
-    alone. (torch.set_num_threads would tell the BLAS of all threads.) Where torch is not
-    built on OpenMP and MKL, nothing changes."""
+    """Within, torch and its BLAS run on one thread in this thread of Python; others are left alone.
+    (torch.set_num_threads would tell the BLAS of all threads.) Where torch is not built on OpenMP
+    and MKL, nothing changes."""
     torch.get_num_threads()  # a new thread asks for its number at its first operator, not later
     setters = _setters()
     if setters is None:

@@ -1,8 +1,8 @@
 """`anyseq bench check`: the cost of a verdict against the number of tokens.
 
-Every figure comes from a separate process: the verdict for all functions, in sup norm with
-absolute positions unless its name says otherwise, with the layers until all pairs are reached, and
-for the arbitrary masks also paper B's path condition.
+Every figure comes from a separate process: the verdict for all functions, in sup norm with absolute
+positions unless its name says otherwise, with the layers until all pairs are reached, and for the
+arbitrary masks also paper B's path condition.
 """
 
 from __future__ import annotations

@@ -85,7 +85,7 @@ def _rows(example: Example, tokens: int) -> list[dict[str, Any]]:
 
 
 def _nonzero(recipe: Recipe, target: Target) -> int:
-    """Counted in the network, which is built: a recipe knows the sizes of its tensors only."""
+    """Counted in the network, which is built: a recipe has only the sizes of its tensors."""
     built = recipe.build(target, silent)
     assert built.largest <= _BOUND, "the plan was for such functions only"
     return nonzero(built.model())

@@ -1,7 +1,7 @@
 """`anyseq bench everyday`: half precision, padding, images, compiling and exporting.
 
-What is expected of an attention operator besides its speed on long sequences, each next to
-its equivalent in torch alone. Heads of size 64; times are medians of alternating rounds.
+What is expected of an attention operator besides its speed on long sequences, each next to its
+equivalent in torch alone. Heads of size 64; times are medians of alternating rounds.
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ def everyday(shape: Shape, beside: int) -> list[dict[str, Any]]:
 
 
 def decoding(keys: int = 8192) -> list[dict[str, Any]]:
-    """One token after a cache, beside SDPA over the keys that it sees."""
+    """One token after a cache, beside SDPA over the keys that it attends to."""
     rows = []
     rng = generator(0)
     for pattern, visible in ((Causal(), keys), (Window(1023) & Causal(), 1024)):

@@ -31,9 +31,9 @@ _SURE = 0.95
 
 
 def bench_training(progress: Progress = silent, scale: str = "small") -> dict[str, Any]:
-    """Per experiment and setting the steps a second of anyseq's model and of the same one made
-    of torch's own layers (settings that torch has no parts for are left out), and the
-    share of a step spent on making its batch.
+    """Per experiment and setting the steps a second of anyseq's model and of the same one made of
+    torch's own layers (settings that torch has no parts for are left out), and the share of a step
+    spent on making its batch.
 
     "against_torch": {"ratio", "low", "high"}, how many times as many steps anyseq makes, with the
     ends of Student's 95 % interval over the passes. torch's layers have no gain: beside URPE they

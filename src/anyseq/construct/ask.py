@@ -1,4 +1,4 @@
-"""What is asked of a construction, and what a method answers."""
+"""The question to a construction, and the answer of a method."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ class Recipe(Protocol):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a person should know about the network, a line each."""
+        """Notes about the network for the user, a line each."""
 
     @property
     def terms(self) -> tuple[Term, ...]:
@@ -120,7 +120,7 @@ class Recipe(Protocol):
 
     @property
     def exceptional(self) -> float:
-        """The measure of the inputs where the network is no good approximation."""
+        """The measure of the inputs where the network is not a good approximation."""
 
     def build(self, target: Target, progress: Progress) -> Construction:
         """The network for f."""

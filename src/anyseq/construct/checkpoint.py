@@ -2,7 +2,7 @@
 
     folder/state.safetensors    tensors; in its header, JSON: format, version, and the question
 
-Reading executes nothing. A state goes on only with the question it belongs to.
+Reading executes nothing. A state resumes only the question that it belongs to.
 """
 
 from __future__ import annotations

@@ -115,8 +115,8 @@ class Contextual(ContextualMapping):
         return cells if self.positions else cells[(cells.diff(dim=1) >= 0).all(1)]
 
     def final_ids(self, sequences: torch.Tensor) -> torch.Tensor:
-        """A window with nobody in it does nothing, so each step goes straight to the next window
-        that holds a token, in each sequence: also one that was shifted into a later window."""
+        """A window without tokens does nothing, so each step goes straight to the next window that
+        holds a token, in each sequence: also one that was shifted into a later window."""
         ids = sequences + torch.tensor(self.bases)
         never = torch.iinfo(torch.int64).max
         window = torch.full((len(ids), 1), -1)

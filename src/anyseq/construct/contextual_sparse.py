@@ -81,7 +81,7 @@ class SparseContextual(ContextualMapping):
 
     @cached_property
     def spread(self) -> tuple[int, int]:
-        """(first layer, s): where the largest id goes to everybody."""
+        """(first layer, s): where the largest id goes to every token."""
         return self.route.best_spread(self.turns[-1][-1] + 1 if self.turns else self.first)
 
     @property
@@ -168,8 +168,8 @@ class SparseContextual(ContextualMapping):
         return max(1, min(self._within, around, self._across(self.max_shift)))
 
     def final_ids(self, sequences: torch.Tensor) -> torch.Tensor:
-        """A window with nobody in it does nothing, so each step goes straight to the next window
-        that holds a token, in each sequence."""
+        """A window without tokens does nothing, so each step goes straight to the next window that
+        holds a token, in each sequence."""
         ids = sequences + torch.tensor(self.bases)
         for place in range(1, self.tokens):
             ids = self._swept(ids, place)
@@ -205,5 +205,5 @@ class SparseContextual(ContextualMapping):
 
 
 def _seen(ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    """(S, n, n): the ids that each token sees, -1 where it sees nobody."""
+    """(S, n, n): the ids that each token attends to, -1 where there is none."""
     return torch.where(mask, ids[:, None], -1)

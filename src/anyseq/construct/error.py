@@ -13,7 +13,7 @@ NORMS = (SUP, LP, MEAN)
 
 
 def norm_name(norm: str, p: float) -> str:
-    """The norm as people write it."""
+    """The norm as users write it."""
     return {SUP: "sup norm", LP: f"L^{p:g} norm", MEAN: "mean absolute error"}[norm]
 
 
@@ -39,9 +39,9 @@ _OUTWARD = 1 + 2.0**-44
 class Term:
     """One source of error.
 
-    value: its size in the norm that was asked for.
+    value: its size in the given norm.
     on: the part of the domain where it acts; the parts are disjoint.
-    why: the argument in one line.
+    why: the reason in one line.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Adaptive grids: dyadic boxes that are small only where the error asks for it.
+"""Adaptive grids: dyadic boxes that are small only where the error requires it.
 
 The cube is cut into 2^D boxes of half its side, and each of those again where need be; the boxes
 that are cut no further are the *leaves*, of level l if their side is 2^-l. The *nodes* are all

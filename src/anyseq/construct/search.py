@@ -32,7 +32,7 @@ _Errors = Callable[[torch.Tensor], torch.Tensor]  # (B, D) -> (B, entries), abso
 
 @dataclass(frozen=True)
 class Seen:
-    """lower, estimate: of the error in the norm asked for; the same in sup norm.
+    """lower, estimate: of the error in the given norm; the same in sup norm.
     likely: the ends of an interval that holds it, at LEVEL, if means are normally distributed.
     at, at_error: the worst input and its largest entry."""
 

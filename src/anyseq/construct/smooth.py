@@ -78,8 +78,8 @@ class Bound:
 class Smoothness:
     """What is known about f; infinite or None where nothing is.
 
-    local_lipschitz, local_curvature: the same per box, if given so; `lipschitz` and
-    `curvature` are then those of the whole cube.
+    local_lipschitz, local_curvature: the same per box, if given so; `lipschitz` and `curvature` are
+        then those of the whole cube.
     """
 
     lipschitz: float = math.inf

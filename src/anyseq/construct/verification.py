@@ -1,4 +1,4 @@
-"""What a second opinion says: checks that hold, fail or were skipped."""
+"""The result of an independent check: checks that hold, fail or were skipped."""
 
 from __future__ import annotations
 
@@ -57,5 +57,5 @@ def digest(tensors: Tensors) -> str:
 
 
 def fresh() -> np.random.Generator:
-    """Other numbers every time: nobody can plan around what is going to be sampled."""
+    """A new seed every time, so that no file can be prepared for the samples."""
     return np.random.default_rng()

@@ -56,13 +56,13 @@ def verify(
 ) -> Verification:
     """Check the network, its look-up, its error, and some inputs in ball arithmetic.
 
-    If the sizes claimed are not those of the tensors, it stops there. So its work is bounded by
-    the size of the files, whatever they claim: it grows with the square of their size at most, and
-    what would be more (all simplices of a grid, all sequences of cells) is sampled.
+    If the sizes claimed are not those of the tensors, it stops there. So its work is bounded by the
+    size of the files, whatever they claim: it grows with the square of their size at most, and what
+    would be more (all simplices of a grid, all sequences of cells) is sampled.
 
-    look_up: the look-up that `table` belongs
-    to. order: what positions add to the tokens according to the look-up of "yun"; None for other
-    methods.
+    look_up: the look-up that `table` belongs to.
+    order: what positions add to the tokens according to the look-up of "yun"; None for other
+        methods.
     """
     looks = _Looks(claim, network, table)
     if not looks.at("sizes", lambda: sizes_fit(claim, network, table)):

@@ -244,7 +244,7 @@ def _values_fit(claim: Claim, table: Table, off: float) -> None:
 def _between_corners(
     nodes: np.ndarray, boxes: np.ndarray
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Boxes, and nodes in them that are no corners of theirs: rows of the two, pair by pair."""
+    """Boxes, and nodes in them that are not their corners: rows of the two, pair by pair."""
     corner, side = boxes[:, :-1], boxes[:, -1]
     base = int((corner + side[:, None]).max()) + 1
     place = base ** np.arange(corner.shape[1], dtype=np.int64)

@@ -1,6 +1,6 @@
 """Method "gather", read from its weights: the network *is* the Kuhn interpolant of the table.
 
-Nothing is assumed of the layout of the layers that interpolate. The argument goes on from where
+Nothing is assumed about the layout of the layers that interpolate. The argument goes on from where
 tokens hold their slots (`anyseq.construct.verify_front`):
 
 1. Take a Kuhn simplex, and the network at its D+1 corners. If no unit has a positive pre-activation
@@ -49,8 +49,8 @@ class Grid:
 
     @classmethod
     def of(cls, claim: Claim, net: Weights, boxes: np.ndarray | None) -> Grid:
-        """All, or as many as can be checked; half of those in `boxes` (lower corners and sides),
-        if there are any, as many in small ones as in large ones."""
+        """All, or as many as can be checked; half of those in `boxes` (lower corners and sides), if
+        there are any, as many in small ones as in large ones."""
         axes, layers = claim.tokens * claim.features, len(net["up_bias"])
         every = (claim.steps + 1) ** axes
         work = layers * net["up_bias"].shape[1] * (axes + 1)

@@ -1,10 +1,10 @@
 """Which tokens of which sequences share a value with others although f may differ there.
 
-Output i of f for a sequence of cells depends on the sequence and on i; for causal f
-on the cells up to i, and on i; for f that commutes with permutations on the token's own cell and on
-the cells of all, whatever their order. That is the *case* of a pair (sequence, i). Pairs of one
-group have one value: that of the case with the most pairs in the group, of equally many the last
-one. All pairs of other cases are *lost*.
+Output i of f for a sequence of cells depends on the sequence and on i; for causal f on the cells up
+to i, and on i; for f that commutes with permutations on the token's own cell and on the cells of
+all, whatever their order. That is the *case* of a pair (sequence, i). Pairs of one group have one
+value: that of the case with the most pairs in the group, of equally many the last one. All pairs of
+other cases are *lost*.
 """
 
 from __future__ import annotations

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 
 def same_report(claim: Claim, result: Approximation) -> Check:
-    """Every number in `result` is the claim's, or follows from it; what was measured on
-    f, which is no longer available, is at least possible."""
+    """Every number in `result` is the claim's, or follows from it; what was measured on f, which is
+    no longer available, is at least possible."""
     for wrong in _differences(claim, result):
         return Check("report", False, wrong)
     return Check("report", True, "result.error is what the certificate claims")
@@ -82,8 +82,8 @@ def _impossible(claim: Claim, error: ErrorReport) -> Iterator[str]:
 
 
 def assumptions(claim: Claim, result: Approximation) -> tuple[str, ...]:
-    """What is assumed of f, from the constants of the claim; `error` says which were given
-    per box, and must where boxes have smaller ones."""
+    """What is assumed of f, from the constants of the claim; `error` says which were given per box,
+    and must where boxes have smaller ones."""
     said = " ".join(result.error.assumes[:1])
     whole = Smoothness(
         lipschitz=math.inf if claim.lipschitz is None else claim.lipschitz,

@@ -29,12 +29,12 @@ def terms_hold(
 ) -> str:
     """Derive every term again; none may exceed the one claimed, nor their sum `upper`.
 
-    table: its values, and as "known" those of f, if they are not all: NaN elsewhere. measured: what
-    only the network says: "rounding" of one entry, and for cells "ramps" and "repeats", the
-    measures of the exceptional sets, "alike", the share of tokens that get the value of others, and
-    "reach", the largest |T|; or the "interpolation" of an adaptive grid, or "kernel" and "ridges"
-    of one wide layer, where values and constants were checked with it; or the "blending" of a
-    memory, or what the "cells" of several grids cost.
+    table: its values, and as "known" those of f, if they are not all: NaN elsewhere.
+    measured: what only the network says: "rounding" of one entry, and for cells "ramps" and
+        "repeats", the measures of the exceptional sets, "alike", the share of tokens that get the
+        value of others, and "reach", the largest |T|; or the "interpolation" of an adaptive grid,
+        or "kernel" and "ridges" of one wide layer, where values and constants were checked with it;
+        or the "blending" of a memory, or what the "cells" of several grids cost.
     """
     _check_numbers(claim)
     if not measured.keys() & {"interpolation", "kernel"}:
@@ -91,7 +91,7 @@ def exceptions_hold(claim: Claim, measured: Mapping[str, float]) -> str:
     """The measure of the inputs without a pointwise bound is the one derived again.
 
     measured: "ramps", "repeats" and "lost", the measures of inputs on ramps, with repeated cells,
-    and in cells that some token confuses with others; networks without such have none.
+        and in cells that some token confuses with others; networks without such have none.
     """
     derived = min(1.0, sum(measured.get(name, 0.0) for name in ("ramps", "repeats", "lost")))
     if not abs(claim.exceptional - derived) <= 1e-9 * derived:

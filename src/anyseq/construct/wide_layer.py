@@ -37,7 +37,7 @@ def shut(reader: Reader, axes: int, degree: int) -> float:
 
 
 def readable(reader: Reader, directions: torch.Tensor) -> torch.Tensor:
-    """(R,) bool: the ridges that look at nothing but what the reader wants."""
+    """(R,) bool: the ridges that depend only on what the reader wants."""
     unknown = torch.tensor([slot is None for slot in reader.slots])
     return ~directions[:, unknown].any(1)
 

@@ -104,8 +104,7 @@ class Design:
         }
 
     def _long(self) -> dict[str, Any]:
-        """The fields of a design given layer by layer, in the short form if that can express
-        it."""
+        """The fields of a design given layer by layer, in the short form if that can express it."""
         for name in ("patterns", "prob_map", "feedforward", "sinks"):
             if getattr(self, name) is not None:
                 raise InvalidArgument(
@@ -211,8 +210,8 @@ class Design:
         return Design(self.tokens, layers=layers, position=chosen, **others)
 
     def to_dict(self) -> dict[str, Any]:
-        """A JSON-ready description; `Design.from_dict` reads it back. Newer fields are left
-        out where they have their defaults."""
+        """A JSON-ready description; `Design.from_dict` reads it back. Newer fields are left out
+        where they have their defaults."""
         plain = {item.name: getattr(self, item.name) for item in fields(self)}
         plain["position"] = self.position.to_dict()
         if self.layers is None:

@@ -17,8 +17,8 @@ _NOTHING = 1e-9  # in place of a count of 0 below a line: 0/0 is 0, and any coun
 
 def bleu_counts(found: Sequence[str], wanted: Sequence[str]) -> dict[str, Ratio]:
     """The parts of BLEU of translations, each with one reference: for n = 1, ..., 4 how many of its
-    n-grams are in the reference (each counted at most as often as there), and the numbers of
-    words in both."""
+    n-grams are in the reference (each counted at most as often as there), and the numbers of words
+    in both."""
     pairs = [(_words(one), _words(other)) for one, other in zip(found, wanted, strict=True)]
     counts = {}
     for n in _ORDERS:

@@ -16,9 +16,8 @@ _LEVEL = 0.05
 
 
 class Claim(NamedTuple):
-    """gap: how much better the claim's favourite is; p: how likely a gap of that size is by
-    chance, None if the runs cannot decide; by_default: whether it holds unless the runs contradict
-    it."""
+    """gap: how much better the claim's favourite is; p: how likely a gap of that size is by chance,
+    None if the runs cannot decide; by_default: whether it holds unless the runs contradict it."""
 
     text: str
     gap: float = 0.0
@@ -61,8 +60,7 @@ def decided(claims: Sequence[Claim]) -> list[bool | None]:
     """Whether each claim holds; None if the runs cannot decide.
 
     Holm: in the order of p, the k-th of m (from 0) counts if p ≤ 5 % / (m - k) and all before it
-    did. A claim without p is among the m, so a missing run makes no other claim
-    easier.
+    did. A claim without p is among the m, so a missing run makes no other claim easier.
     """
     order = sorted(range(len(claims)), key=lambda place: _p(claims[place]))
     clear: set[int] = set()
@@ -106,8 +104,8 @@ def judged(table: Table, claims: Sequence[Claim]) -> Judgement:
 
 
 def about_real_data(table: Table, found: Judgement) -> Judgement:
-    """The judgement, if every run has the metric real_data = 1: the substitute for the data
-    only shows that everything works."""
+    """The judgement, if every run has the metric real_data = 1: the substitute for the data only
+    shows that everything works."""
     runs = {(row["setting"], row["seed"]) for row in table.rows}
     real = {
         (row["setting"], row["seed"])

@@ -1,8 +1,8 @@
 """Paper C's theorem itself: w w ... w in, 1 2 ... n out.
 
 Rows of a softmax sum to 1, so equal tokens stay equal through any number of layers with relative
-positions: such a network gives the same output everywhere and is right at one token of n.
-In float64, since the rounding of float32 may make equal tokens different. The claim is about every
+positions: such a network gives the same output everywhere and is right at one token of n. In
+float64, since the rounding of float32 may make equal tokens different. The claim is about every
 size, so the tiny scale is judged, too.
 """
 

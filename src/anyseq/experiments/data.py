@@ -55,7 +55,7 @@ class Data:
         found = hashlib.sha256(content).hexdigest()
         if found != sha256:
             raise FileProblem(
-                f"--data: {str(path)!r} is not the file this experiment knows: its content has the "
+                f"--data: {str(path)!r} is not the file of this experiment: its content has the "
                 f"SHA-256 {found[:12]}..., expected {sha256[:12]}..."
             )
         return content

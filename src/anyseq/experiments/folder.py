@@ -7,8 +7,8 @@
         result.json            the metrics, once the run is over
         .lock                  held while a process works here
 
-Everything but metrics.jsonl is written whole or not at all, and metrics.jsonl is cut back to
-the checkpoint before a run resumes: being killed does no harm at any moment.
+Everything but metrics.jsonl is written whole or not at all, and metrics.jsonl is cut back to the
+checkpoint before a run resumes: being killed does no harm at any moment.
 """
 
 from __future__ import annotations

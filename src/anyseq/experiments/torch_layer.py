@@ -15,8 +15,8 @@ class TorchLayer(nn.TransformerEncoderLayer):
     """A TransformerEncoderLayer with its layer norms first.
 
     distances: scores of distances that depend on queries, as Transformer-XL has them: a mask of
-    numbers for SDPA. A gain multiplies weights after the softmax, which SDPA does not return: so
-    the formula is used.
+        numbers for SDPA. A gain multiplies weights after the softmax, which SDPA does not return:
+        so the formula is used.
     """
 
     def __init__(
@@ -43,8 +43,9 @@ class TorchLayer(nn.TransformerEncoderLayer):
     ) -> torch.Tensor:
         """(batch, tokens, dim) -> (batch, tokens, dim).
 
-        mask: (tokens, tokens), with heads before, or with those and the batch before; True where
-            no token attends, or numbers that are added to the scores. gain: of the same shapes.
+        mask: (tokens, tokens), with heads before, or with those and the batch before; True where no
+            token attends, or numbers that are added to the scores.
+        gain: of the same shapes.
         padding: (batch, tokens) bool, only without a gain and distances.
         """
         if gain is None and self.distances is None:

@@ -1,7 +1,7 @@
 """One run: a cell and a seed, from its last checkpoint to its metrics.
 
-What happens at a step follows from the seed, the step and the weights alone, so on one
-process a run that was stopped or killed resumes bit-identically.
+What happens at a step follows from the seed, the step and the weights alone, so on one process a
+run that was stopped or killed resumes bit-identically.
 """
 
 from __future__ import annotations

@@ -16,8 +16,8 @@ from anyseq.positions import Sinusoidal
 
 
 class DistanceScores(AttentionPosition):
-    """(q_i + v)·W_R s_{i-j}, added to the scores; for causal layers: where j > i the number
-    is meaningless."""
+    """(q_i + v)·W_R s_{i-j}, added to the scores; for causal layers: where j > i the number is
+    meaningless."""
 
     def __init__(self, dim: int, heads: int) -> None:
         super().__init__()

@@ -81,8 +81,8 @@ class Translate(TokenTask):
         return said
 
     def scores(self, model: nn.Module, batch: Batch) -> Mapping[str, Ratio]:
-        """loss and accuracy given the correct preceding tokens, and the parts of
-        BLEU without them."""
+        """loss and accuracy given the correct preceding tokens, and the parts of BLEU without
+        them."""
         found = [self._text(ids) for ids in model(batch["source"]).tolist()]
         wanted = [self.encodings.test.texts[row] for row in batch["row"].tolist()]
         return {**super().scores(model, batch), **bleu_counts(found, wanted)}

@@ -14,8 +14,7 @@ from anyseq.probability import Softmax
 
 
 def told_by_borders(design: Design) -> bool:
-    """Whether a quick test shows that the first layer tells all tokens apart. (False
-    says nothing.)
+    """Whether a quick test shows that the first layer tells all tokens apart. (False says nothing.)
 
     A gain for each offset shows which offsets are visible (equal scores give weight to all; with
     ALiBi only softmax leaves no visible key without weight), the largest and the smallest among

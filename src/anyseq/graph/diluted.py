@@ -47,7 +47,7 @@ class Dilution:
 
 
 def dilution(design: Design, target: str) -> Dilution | None:
-    """The weights of the pairs of a target class, "all" or "causal"; None where a layer is no
+    """The weights of the pairs of a target class, "all" or "causal"; None where a layer is not a
     weighted mean, such as a recurrence, or where there is one token only."""
     wanted = Wanted.of(design, target)
     if design.tokens == 1 or not all(map(_takes_means, design.layer_cycle[: design.depth])):

@@ -1,7 +1,7 @@
 """What layers that are not attention tell apart: an upper bound, whatever their weights.
 
-A layer of each kind is a function of the labels and colours of the tokens that it
-depends on. If two vertices agree in that, every layer of the kind gives them equal outputs:
+A layer of each kind is a function of the labels and colours of the tokens that it depends on. If
+two vertices agree in that, every layer of the kind gives them equal outputs:
 
 - a convolution adds W_o x_(i-o), with zeros outside the sequence: the colours at each offset;
 - a recurrence runs through x_0, ..., x_i from a fixed state: the colours of all of them, in order;

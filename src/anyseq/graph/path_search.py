@@ -16,7 +16,7 @@ from anyseq.graph.edges import Array, Edges
 
 def chain(edges: Edges) -> Array | None:
     """(size,) which place each token's strongly connected component has in the chain that a path
-    must follow, since it leaves a component for ever: each has an edge to the next. None if they
+    must follow, since it never returns to a component: each has an edge to the next. None if they
     form no chain, so that there is no path; if each is a single token the chain is the path."""
     from scipy.sparse.csgraph import connected_components
 

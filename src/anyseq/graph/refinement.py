@@ -72,8 +72,8 @@ def refine(design: Design) -> Refinement:
     - layers that are not attention: `anyseq.graph.mixing`.
 
     If there is nothing to tell apart, one column and no empty row everywhere, no graph is needed,
-    nor if a quick test shows that one layer tells all apart (`anyseq.graph.borders`), nor, for
-    long designs, if sums (`anyseq.graph.convolution`) or numbers of keys show that some layers do.
+    nor if a quick test shows that one layer tells all apart (`anyseq.graph.borders`), nor, for long
+    designs, if sums (`anyseq.graph.convolution`) or numbers of keys show that some layers do.
     Beyond 2^25 connections nothing else is sure, and the limit is that all positions differ.
     """
     size, begin = vertices(design), start(design)

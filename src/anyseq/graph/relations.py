@@ -62,6 +62,6 @@ class Relation:
 
 
 def stable(relations: Sequence[Relation], colours: Array) -> Array:
-    """Colours of the vertices refined until nothing changes: the new colour is the old one
-    with the labels and colours of all vertices attended to."""
+    """Colours of the vertices refined until nothing changes: the new colour is the old one with the
+    labels and colours of all vertices attended to."""
     return rounds([relations], colours)[0]

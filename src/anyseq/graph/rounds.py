@@ -1,8 +1,8 @@
 """Rounds of refinement: in each layer a vertex combines its colour with those it attends to.
 
 A class that is split leaves its number to one part. A vertex that attends to none of the parts with
-new numbers gets what it got when this layer came last, up to names; so one of all such vertices
-of a class is computed, and the others follow it.
+new numbers gets what it got when this layer came last, up to names; so one of all such vertices of
+a class is computed, and the others follow it.
 """
 
 from __future__ import annotations

@@ -30,8 +30,8 @@ class Feed:
     def inputs(
         self, read: torch.Tensor, written: torch.Tensor, mask: torch.Tensor | None
     ) -> dict[str, Any]:
-        """`read` goes to the encoder of an encoder-decoder, `written` to its decoder, or to
-        the only stack."""
+        """`read` goes to the encoder of an encoder-decoder, `written` to its decoder, or to the
+        only stack."""
         config, rows = self.model.config, len(written)
         given: dict[str, Any] = {
             name: _noise(self.model, name, rows) for name in self.names if name != IDS

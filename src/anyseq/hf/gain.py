@@ -18,8 +18,8 @@ class Gain(torch.nn.Module):
         self.coefficients = torch.nn.Parameter(coefficients)
 
     def forward(self, like: torch.Tensor) -> torch.Tensor:
-        """The table in the dtype and on the device of the queries. It is a call, so that what
-        wraps modules (adapters of peft, sharding) can return another."""
+        """The table in the dtype and on the device of the queries. It is a call, so that what wraps
+        modules (adapters of peft, sharding) can return another."""
         return self.coefficients.to(like)
 
 

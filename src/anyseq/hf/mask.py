@@ -44,10 +44,11 @@ _KEEPS = {torch.Tensor.to, torch.Tensor.contiguous, torch.Tensor.detach}
 class AttentionMask(torch.Tensor):
     """The mask that a model requests; shape (B, 1, N, M), memory of one entry.
 
-    It is a tensor of four axes because models and `generate` hand such a mask on as it is. A model
+    It is a tensor of four axes because models and `generate` pass such a mask on unchanged. A model
     that computed with it would get nothing, so this is an error that names the operation.
 
-    causal: key j <= query i. pattern: the model's further restriction on i and j, or None.
+    causal: key j <= query i.
+    pattern: the model's further restriction on i and j, or None.
     documents: (B, M) int64, the document of each key's position (chunks, packed sequences): a token
         attends to its own document only; or None.
     mask_mod: a restriction given by a function that is not a known one, and may depend on the batch

@@ -2,8 +2,9 @@
 
 `save_pretrained` writes into config.json
 
-    "attn_implementation": "anyseq"    transformers refuses to load this where nobody has registered
-                                       it, and the registered function refuses to run without `use`
+    "attn_implementation": "anyseq"    transformers refuses to load this if it is not
+                                       registered, and the registered function refuses to run
+                                       without `use`
     "anyseq": {...}                    the pattern, or those of the layers, whether there is a gain,
                                        the backend
 
@@ -38,8 +39,8 @@ _NONE = object()
 class Saving:
     """`save_pretrained` of a model that `use` was called on, or of a part of one.
 
-    It lives in the model, not in its config, which several models may share; and it is no closure,
-    so that a copy of the model saves itself.
+    It lives in the model, not in its config, which several models may share; and it is not a
+    closure, so that a copy of the model saves itself.
     """
 
     def __init__(self, model: PreTrainedModel, part: PreTrainedModel) -> None:
@@ -85,8 +86,7 @@ def _facts(attachment: Attachment) -> dict[str, Any]:
 def described(
     config: PreTrainedConfig, folder: Any, variant: str | None, **where: Any
 ) -> dict[str, Any]:
-    """What `use` had put on the model saved there with this config, as arguments of
-    `use`."""
+    """What `use` had put on the model saved there with this config, as arguments of `use`."""
     facts = getattr(config, "anyseq", None)
     if not isinstance(facts, dict) or config._attn_implementation != NAME:
         raise FileProblem(

@@ -57,8 +57,8 @@ def views(
 ) -> list[View]:
     """One for all batch rows, or one for each group of them; queries in none are padding.
 
-    `pattern` acts on positions, which an `AttentionMask` knows and a 4D mask of the caller does
-    not, unless there are as many queries as keys.
+    `pattern` acts on positions, which an `AttentionMask` has and a 4D mask of the caller does not,
+    unless there are as many queries as keys.
     """
     if isinstance(mask, AttentionMask):
         return _own(mask, pattern, rows, columns)
@@ -152,8 +152,8 @@ def _same_anywhere(pattern: Pattern, extent: torch.Tensor) -> bool:
 
 
 def _can_grow(pattern: Pattern, causal: bool) -> bool:
-    """Rows keep their edges as n grows, so that what was cached for old tokens stays valid.
-    Under causality a row has no edges to later tokens."""
+    """Rows keep their edges as n grows, so that what was cached for old tokens stays valid. Under
+    causality a row has no edges to later tokens."""
     return pattern.prefix_stable or (causal and keeps_its_past(pattern))
 
 

@@ -36,8 +36,8 @@ def norm_place(step: Step, mixing: Sequence[Step]) -> str | None:
 
 
 def _place_among(step: Step, norms: Sequence[Call]) -> str | None:
-    """The same for a model that calls the parts of its blocks itself: whether what a norm got, and
-    handed to the step, reaches the next norm past the step, too. A norm loses the length of a
+    """The same for a model that calls the parts of its blocks itself: whether the input of a norm
+    that feeds the step also reaches the next norm past the step. A norm loses the length of a
     vector; a residual keeps it."""
     before = next((norm for norm in norms if norm.handed_on is step.call.x), None)
     later = norms[norms.index(before) + 1 :] if before is not None else []
@@ -66,8 +66,8 @@ def _matrices(calls: Sequence[Call]) -> int:
 
 
 def is_whole_block(call: Call) -> bool:
-    """Whether a call whose own code attends is a block with its feed-forward half: the last
-    matrix of attention is followed by two more."""
+    """Whether a call whose own code attends is a block with its feed-forward half: the last matrix
+    of attention is followed by two more."""
     after = [one for part in call.parts[call.scored_before :] for one in part.walk()]
     return bool(call.scores) and _matrices(after) > 2
 

@@ -21,8 +21,8 @@ class Call:
     """One call of a module.
 
     x, out: (batch, tokens, features) the input and the output, as part of one graph of autograd;
-    None
-        if they were not such tensors. handed_on: what the caller got, equal to out.
+        None if they were not such tensors.
+    handed_on: what the caller got, equal to out.
     scores: what was put through softmax, masked, one for each such operation of its own.
     scored_before: its parts that were called before the first of them.
     """
@@ -65,8 +65,8 @@ class Call:
 
 
 def record(model: torch.nn.Module, run: Callable[[], Any], scores: bool = True) -> Call:
-    """The calls of a run, with their scores if requested, which takes time. `run` calls
-    the model."""
+    """The calls of a run, with their scores if requested, which takes time. `run` calls the
+    model."""
     root = Call("", model, (), {})
     with watched(model, root, scores):
         run()

@@ -14,9 +14,9 @@ def as_capped(design: Design) -> Design | None:
     """A design that tells apart all that this one does if its scores are capped, so that what
     cannot be done in it cannot be done with the cap; None where no bias is added to scores.
 
-    The score of a key is then no sum of a part for its colour and a part for its label, so that
-    neither the exception of rank one (docs/theorems.md, Lemma 2) nor a shift of a row's labels is
-    safe. Gains for each offset show the tables T_i themselves, and keep all labels.
+    The score of a key is then not the sum of a part for its colour and a part for its label, so
+    that neither the exception of rank one (docs/theorems.md, Lemma 2) nor a shift of a row's labels
+    is safe. Gains for each offset show the tables T_i themselves, and keep all labels.
     """
     layers = design.layer_cycle
     if not any(map(_is_biased, layers)):

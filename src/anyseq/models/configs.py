@@ -19,8 +19,8 @@ _LAYERS = ("num_hidden_layers", "num_layers", "n_layer", "encoder_layers", "deco
 
 
 def as_config(given: Any) -> PreTrainedConfig:
-    """The config: a transformers config, a dictionary, or the path of a config.json
-    or of its folder.
+    """The config: a transformers config, a dictionary, or the path of a config.json or of its
+    folder.
 
     Configs that name code of their own (auto_map) are refused unless transformers has a model of
     that type itself; then that one is read.

@@ -1,5 +1,5 @@
-"""The length at which a model is read unless one is given: the one it was made for, or
-a shorter one where its patterns are too costly at that length."""
+"""The length at which a model is read unless one is given: the one it was made for, or a shorter
+one where its patterns are too costly at that length."""
 
 from __future__ import annotations
 

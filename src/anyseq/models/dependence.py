@@ -37,8 +37,8 @@ class Step:
 
 def dependence(x: torch.Tensor, out: torch.Tensor, rows: int) -> Array:
     """(tokens, tokens) bool [k, j], for x and out (rows, tokens, features) or (tokens, rows,
-    features). Rows of the batch hold equal sequences and do not influence each other: row b is
-    used for outputs b, b + rows, ..."""
+    features). Rows of the batch hold equal sequences and do not influence each other: row b is used
+    for outputs b, b + rows, ..."""
     if x.shape[0] != rows:
         turned = out.transpose(0, 1)
         return _dependence(x, turned, lambda gradient: gradient.transpose(0, 1))

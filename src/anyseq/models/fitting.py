@@ -103,8 +103,8 @@ def _sizes(module: torch.nn.Module) -> list[int]:
 
 
 def features_of(module: torch.nn.Module) -> int:
-    """How many features a module takes: what it says itself, or the first of its parts that does;
-    a norm gives it by its shape. 1 if none does."""
+    """How many features a module takes: what it says itself, or the first of its parts that does; a
+    norm gives it by its shape. 1 if none does."""
     for part in module.modules():
         for name in ("features", "in_features", "dim", "d_model", "embed_dim", "input_size"):
             value = getattr(part, name, None)

@@ -37,12 +37,13 @@ class SeenLayer:
     """One layer, as it was seen.
 
     module: its name in the model, and its class. tokens: how many it was run on.
-    pattern: which tokens each token attends to; None if it is not
-    a known pattern. mixer: "attention", what replaces it, or None if that is
-    not known. told: how attention depends on positions.
-    norms: the place of the block's norms. beside: whether it runs side by side with the layer
-        before, on the same input. borrows: whether it attends to keys of earlier layers only; then
-        it depends on positions as an earlier layer with the same pattern does.
+    pattern: which tokens each token attends to; None if it is not a known pattern.
+    mixer: "attention", what replaces it, or None if that is not known.
+    told: how attention depends on positions.
+    norms: the place of the block's norms.
+    beside: whether it runs side by side with the layer before, on the same input.
+    borrows: whether it attends to keys of earlier layers only; then it depends on positions as an
+        earlier layer with the same pattern does.
     hides: how many calls of attention it holds that could not be told apart, if several.
     extras: what else its attention has, by the names of its parts.
     """

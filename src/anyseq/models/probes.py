@@ -1,8 +1,8 @@
 """What a model does, observed from outside: on identical tokens, under permutations, token by
 token.
 
-Every test is run with the model's own weights and with random ones. What holds for
-all of them is taken as a property of the architecture; what fails once is not one.
+Every test is run with the model's own weights and with random ones. What holds for all of them is
+taken as a property of the architecture; what fails once is not one.
 """
 
 from __future__ import annotations

@@ -102,8 +102,8 @@ def _read_transformer(module: Transformer, tokens: int | None) -> Reading:
 
 
 def _read_model(model: Any, tokens: int | None) -> Reading:
-    """A Hugging Face model is what its config says, if its class is transformers' own and
-    its attention is unchanged."""
+    """A Hugging Face model is what its config says, if its class is transformers' own and its
+    attention is unchanged."""
     from anyseq.models.read_config import read_config
 
     name = type(model).__name__

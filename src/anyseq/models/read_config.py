@@ -36,7 +36,7 @@ def read_config(given: Any, tokens: int | None = None, kind: str | None = None) 
     """A transformers config, a dictionary, or the path of a config.json or of its folder.
 
     kind: the class of the model, such as "BertForSequenceClassification"; the one that the config
-    names unless given.
+        names unless given.
     """
     config = as_config(given)
     text = text_part(config)
@@ -128,8 +128,8 @@ class _Seen:
 
 def copied(config: PreTrainedConfig, wider: int = 0) -> tuple[Small, tuple[SeenStack, ...]]:
     """A small copy and what it shows; in float32 if it cannot be run in float64, and with smaller
-    weights if some mask is not a known one, or some positions were not seen: large scores may
-    give keys a weight of 0, and so hide others. wider: for another copy (see `small`)."""
+    weights if some mask is not a known one, or some positions were not seen: large scores may give
+    keys a weight of 0, and so hide others. wider: for another copy (see `small`)."""
     copy = small(config, wider=wider)
     try:
         stacks = _seen_stacks(copy, config)
@@ -226,8 +226,8 @@ def _subject(
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Silence transformers for small copies: their ids and lengths are not the user's, and
-    neither are its warnings."""
+    """Silence transformers for small copies: their ids and lengths are not the user's, and neither
+    are its warnings."""
     before = logging.get_verbosity()
     logging.set_verbosity_error()
     try:

@@ -44,13 +44,11 @@ class Reading:
         token a function of one of this design. None if a Design cannot have some layer.
     facts: what is known, and how. unknown: what no Design describes, by name.
     unproved: what in the design only bounds the model from above, so that nothing is proved about
-    the model.
+        the model.
     contained: a design all of whose networks are networks of the model, where that is a different
-    design:
-        layers that attend to keys of earlier layers are idle there.
+        design: layers that attend to keys of earlier layers are idle there.
     parts: the designs of the parts, where there are several ("encoder", "decoder"), as far as they
-    can
-        be described.
+        can be described.
     """
 
     subject: str

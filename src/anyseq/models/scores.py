@@ -70,7 +70,7 @@ def told_by_scores(call: Call, rows: int) -> Told:
 
 def _equal_rows(out: torch.Tensor, residual: bool) -> bool:
     """Whether sequences (rows, tokens, features) are the same at every token. residual: up to what
-    is the same in all rows, where a call adds what it was handed beside x."""
+    is the same in all rows, where a call adds a residual passed beside x."""
     changes = out - out[:1] if residual else out
     return bool((changes - changes[:, :1]).abs().max() <= _CLOSE * out.abs().max())
 

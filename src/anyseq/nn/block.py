@@ -58,7 +58,7 @@ class Block(nn.Module):
         """(batch, tokens, dim) -> (batch, tokens, dim).
 
         told: the mixer's arguments besides x, by name: key_mask, cache; for Attention also
-        document_ids, positions, bias and gain.
+            document_ids, positions, bias and gain.
         """
         mixer, feedforward, dropout = self.mixer, self.feedforward, self.dropout
         post = self.norm == "post"

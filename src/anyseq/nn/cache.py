@@ -17,8 +17,7 @@ class LayerCache:
     For use without gradients: tokens are written in place.
 
     last_reader: for how long a key is needed; keys that no later token attends to are forgotten,
-    and
-        memory grows with what is left. All are kept without it.
+        and memory grows with what is left. All are kept without it.
     """
 
     def __init__(self, capacity: int, last_reader: LastReader | None = None) -> None:

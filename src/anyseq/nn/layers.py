@@ -63,7 +63,7 @@ class FeedForwardLayers:
 class Layers:
     """Consecutive blocks; a half that is None is the zero half.
 
-    idle: the number of blocks, if both halves are None: they only let the design's cycle go on.
+    idle: the number of blocks, if both halves are None: they only advance the design's cycle.
     """
 
     attention: AttentionLayers | None = None

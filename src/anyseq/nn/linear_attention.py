@@ -27,7 +27,8 @@ class LinearAttentionMixer(nn.Module):
     tokens; for other patterns, and for new tokens beside a cache, the weights of all pairs are
     made.
 
-    pattern: which tokens each token gets content from; all unless given. causal: none after itself.
+    pattern: which tokens each token gets content from; all unless given.
+    causal: none after itself.
     """
 
     def __init__(

@@ -42,7 +42,8 @@ class BilinearProjection(nn.Module):
 
     n tokens use the first n rows and columns.
 
-    pattern: which tokens each token gets content from; all unless given. causal: none after itself.
+    pattern: which tokens each token gets content from; all unless given.
+    causal: none after itself.
     """
 
     def __init__(
@@ -125,12 +126,13 @@ class SeparableConv(nn.Module):
 
 class AverageMixer(nn.Module):
     """The mean of the tokens that the pattern allows, then W_V W_O: attention whose weights are all
-    equal. A token that sees none gets 0.
+    equal. A token without any gets 0.
 
-    Sums are running ones where it sees all tokens or all before; otherwise the (tokens, tokens)
-    mask is made.
+    Sums are running ones where the pattern allows all tokens or all before; otherwise the (tokens,
+    tokens) mask is made.
 
-    pattern: which tokens each token gets content from; all unless given. causal: none after itself.
+    pattern: which tokens each token gets content from; all unless given.
+    causal: none after itself.
     """
 
     def __init__(

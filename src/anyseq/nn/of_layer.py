@@ -36,7 +36,8 @@ def made_of(module: object, layer: Layer) -> bool:
 class MixerMaker:
     """Makes the mixers of a Transformer, for sequences of up to `tokens`.
 
-    heads, head_dim: of attention and linear attention. attention: further arguments of `Attention`.
+    heads, head_dim: of attention and linear attention.
+    attention: further arguments of `Attention`.
     """
 
     dim: int

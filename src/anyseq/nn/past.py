@@ -1,5 +1,5 @@
-"""What patterns need of earlier tokens: whether rows keep them, where they count from, for how
-long a key is needed."""
+"""What patterns need of earlier tokens: whether rows keep them, where they count from, for how long
+a key is needed."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _counts_from_the_start(pattern: Pattern) -> bool:
 
 def _throughout(pattern: Pattern, rule: Callable[[Pattern], bool]) -> bool:
     """Whether the rule holds for all that a pattern is made of by |, &, ~ and by heads: each of
-    these looks at one entry (i, j) at a time."""
+    these depends on one entry (i, j) at a time."""
     if isinstance(pattern, Complement):
         return _throughout(pattern.part, rule)
     parts: tuple[Pattern, ...] = ()

@@ -51,7 +51,8 @@ class SharedBias(nn.Module):
 class Inside:
     """What the position of one layer does inside attention.
 
-    own: the part of the layer itself. gain: whether it takes the shared table of gains.
+    own: the part of the layer itself.
+    gain: whether it takes the shared table of gains.
     bias: what the shared table of biases is of; None if the layer takes none.
     """
 

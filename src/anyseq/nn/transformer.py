@@ -56,14 +56,14 @@ class Transformer(nn.Module):
     heads, head_dim: of attention and of linear attention; kv_heads, biases, qk_norm, softcap, gate,
         scale and backend: of attention, see `Attention`.
     causal: token i depends on tokens 0, ..., i at most, whatever the patterns; a convolution ends
-    at the
-        token.
+        at the token.
     head: what follows the blocks of a model of ids: "tied", logits by the embedding; "untied", by a
         matrix of its own; "masked-lm" or "masked-lm-untied", as BERT has it, see `LanguageHead`;
         "none", features.
     embedding_scale: the factor of the embeddings of ids.
-    input_norm: a norm after embedding and position. first_norm: whether the mixer of the first
-        block has its norm before it; ModernBERT has just the one at the input.
+    input_norm: a norm after embedding and position.
+    first_norm: whether the mixer of the first block has its norm before it; ModernBERT has just the
+        one at the input.
     shared_bias: all layers that learn biases of offsets share one table of them, as T5's do and
         those of URPE's published experiments, instead of one each; for RelativeBias, T5Bias
         and GridBias, under URPE or not.
@@ -195,8 +195,8 @@ class Transformer(nn.Module):
         """Ids (batch, tokens) to logits, or features (batch, tokens, dim) to features.
 
         key_mask: (batch, tokens) bool, False for padding, which no token attends to. Positions
-        count from
-            the first column all the same; for padding on the left, give document_ids instead.
+            count from the first column all the same; for padding on the left, give document_ids
+            instead.
         document_ids: (batch, tokens) whole numbers, equal for the tokens of one document, which
             stand side by side: no token attends to another document, and positions begin anew in
             each.
@@ -205,7 +205,7 @@ class Transformer(nn.Module):
         positions: (batch, tokens) of the tokens, where they are not 0, 1, ...; after padding on the
             left, for example.
         cache: what came before x; x is added to it. For generation. The other arguments are about x
-        only.
+            only.
         """
         return self.read_out(
             self.states(

@@ -13,8 +13,8 @@ from anyseq.positions import GridToeplitz
 
 
 def narrowed(call: Call) -> Call:
-    """The same call with only the keys that its one query attends to, if a quick rule gives
-    them as an interval: windows, the past, and both."""
+    """The same call with only the keys that its one query attends to, if a quick rule gives them as
+    an interval: windows, the past, and both."""
     if call.q.shape[2] != 1 or call.mask is not None or call.mask_mod is not None:
         return call
     if call.score_mod is not None or call.weight_mod is not None:  # they are told positions

@@ -52,8 +52,8 @@ def from_deepspeed(
 ) -> Pattern:
     """The pattern of a `sparse_attention` section of a DeepSpeed configuration.
 
-    Missing entries have DeepSpeed's defaults. heads: how many the model has; needed
-    if random blocks differ by head. seed: for random blocks.
+    Missing entries have DeepSpeed's defaults. heads: how many the model has; needed if random
+    blocks differ by head. seed: for random blocks.
     """
     if not isinstance(config, Mapping):
         raise InvalidArgument(f"config={config!r}: expected a dictionary")
@@ -62,7 +62,7 @@ def from_deepspeed(
     unknown = config.keys() - defaults.keys()
     if unknown:
         raise InvalidArgument(
-            f"config has {', '.join(sorted(map(repr, unknown)))}; mode {mode!r} knows "
+            f"config has {', '.join(sorted(map(repr, unknown)))}; mode {mode!r} accepts "
             f"{', '.join(defaults)}"
         )
     values = defaults | dict(config)

@@ -190,8 +190,8 @@ def _value(cls: type[Pattern], at: int | str, node: ast.expr) -> Any:
 
 
 def _argument(cls: type[Pattern], at: int) -> str:
-    """The name of the argument at that place; list elements, and a sole argument, are
-    just "argument"."""
+    """The name of the argument at that place; list elements, and a sole argument, are just
+    "argument"."""
     if cls is Window:
         return "radius" if at == 0 else "after"
     names = list(signature(cls).parameters)

@@ -21,8 +21,8 @@ class FromMask(Pattern):
 
     The operator also takes a mask_mod that depends on b and h, but has no tiles for it. A mask_mod
     may depend on state that changes, so it is evaluated again at every call: `auto` takes a dense
-    backend, "block" finds its blocks anew. A tensor or a BlockMask is read once.
-    Tensors are compared by content, callables by identity; only tensors can be written down.
+    backend, "block" finds its blocks anew. A tensor or a BlockMask is read once. Tensors are
+    compared by content, callables by identity; only tensors can be written down.
     """
 
     given: PatternLike

@@ -69,8 +69,8 @@ class GridPattern(Pattern):
         return mask_mod
 
     def patches(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-        """All tokens, box by box: the tokens of a box, and those of a larger box that has
-        all tokens they attend to, as indices in row order."""
+        """All tokens, box by box: the tokens of a box, and those of a larger box that has all
+        tokens they attend to, as indices in row order."""
         for boxes in product(*(self.spans(axis) for axis in range(len(self.shape)))):
             queries, keys = zip(*boxes, strict=True)
             yield self._box(queries), self._box(keys)
@@ -163,7 +163,7 @@ class ShiftedWindows(GridPattern):
     axis is not a multiple of `size`, the windows at its ends are shorter.
 
     size, shift: a number, or one for each axis; shift < size. Swin's layers alternate between
-    shift=0 and shift=size // 2.
+        shift=0 and shift=size // 2.
     """
 
     size: int | tuple[int, ...]

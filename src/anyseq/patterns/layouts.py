@@ -55,8 +55,7 @@ class _Landmarks(Pattern):
 
     both: the landmarks also attend to all tokens.
     onward: only tokens from the first of its run on attend to a landmark. Inside a run of several
-    tokens
-        the first ones then still attend to those after them.
+        tokens the first ones then still attend to those after them.
     """
 
     both: bool = False

@@ -73,8 +73,8 @@ class YaRN(RotaryScaling):
     are, those that turn less than beta_slow times are slowed down by `factor`, those between are
     blended.
 
-    attention_factor: the factor of turned queries and keys, 0.1 ln(factor) + 1 unless
-    given. truncate: the borders between the planes are rounded to whole planes.
+    attention_factor: the factor of turned queries and keys, 0.1 ln(factor) + 1 unless given.
+    truncate: the borders between the planes are rounded to whole planes.
     """
 
     original: int = 4096

@@ -17,7 +17,7 @@ class URPE(Position):
     training starts exactly at `base`.
 
     shared: one C for all layers, as published, or one per layer. What `base` learns is per layer,
-    unless a Transformer shares it.
+        unless a Transformer shares it.
     """
 
     base: Position = field(default_factory=RelativeBias)

@@ -48,8 +48,9 @@ class Certificate:
     rounds: layers after which every position is known.
     layers: how many more until all wanted pairs are reached, from `phase` of the cycle on.
     proof, hub: how that was found; if by a hub, the position that attends to all and that all
-    attend to. full_layer: the pattern in which every token attends to all. order: (tokens,) a
-    Hamiltonian path.
+        attend to.
+    full_layer: the pattern in which every token attends to all.
+    order: (tokens,) a Hamiltonian path.
     useful: of a readout, the layers of the cycle, counted from 0, whose keys are told apart.
     encoder: what the design, a decoder, also attends to.
     """

@@ -74,15 +74,12 @@ def check(
     norm: "sup", the largest error over the cube, or "lp", its mean to some power p. For token ids,
         which do not form a cube, use "sup" (docs/theorems.md, "Token ids").
     target: "all" functions, "causal" ones (f_i depends on x_0, ..., x_i only), or those
-    "equivariant"
-        under permutations of the tokens. Unless given, "causal" for a model in which no token
-        reaches an earlier one, otherwise "all".
+        "equivariant" under permutations of the tokens. Unless given, "causal" for a model in which
+        no token reaches an earlier one, otherwise "all".
     tokens: the length, if `what` does not determine it; for a Hugging Face model the one that it
-    was
-        made for, unless given.
+        was made for, unless given.
     bos: for a model, whether a BOS token comes first, which a tokenizer may put there; a Design
-    says
-        so itself. If this is unknown, a "no" that depends on it says so.
+        says so itself. If this is unknown, a "no" that depends on it says so.
     example: the input of a torch module, if it cannot be guessed (`anyseq.read`).
     seconds: the time limit for the verdict, and again for repairs, paths and the table of the
         other questions together, when they are requested. What is not found by then is None.
@@ -233,8 +230,8 @@ def _check_length(tokens: int) -> None:
 
 
 def _spoken(what: str) -> Pattern | str:
-    """The pattern that a string names, or the path of a config; the
-    error names both possibilities."""
+    """The pattern that a string names, or the path of a config; the error names both
+    possibilities."""
     try:
         return parse_pattern(what)
     except InvalidArgument as problem:

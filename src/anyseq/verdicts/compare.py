@@ -29,8 +29,7 @@ class Card:
     subject: in words, as it was given, or as `check` names it.
     universal, norm, target, reason: the answer of `check`, and to which question.
     layers: the fewest layers after which all required pairs are reached (for the target "causal",
-    from every
-        earlier token to every token); None if they never are, or if this is not known.
+        from every earlier token to every token); None if they never are, or if this is not known.
     depth: the number of layers; None if any number.
     last: up to 8 pairs (k, j) such that token k is among the last to be reached by token j, or, if
         `layers` is None, one that never is.

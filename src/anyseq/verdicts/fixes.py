@@ -38,8 +38,8 @@ def fixes(
     whether there was time to try all. meets: whether the design as it is has all the required
     reach.
 
-    One change at a time; only if none is enough, a change of patterns together with one
-    of positions.
+    One change at a time; only if none is enough, a change of patterns together with one of
+    positions.
     """
     found: list[tuple[int, int, Fix]] = []
     try:

@@ -30,8 +30,8 @@ def check_model(
 
     It is read as a design (`anyseq.read`), which is judged by the rules for designs, for all
     weights. Facts that were only seen in a small copy are listed in `verdict.assumes`; then the
-    answer is never True, and False only if transformers' own model was read. It is never True
-    for a model with weights either, since the theorems let the width grow.
+    answer is never True, and False only if transformers' own model was read. It is never True for a
+    model with weights either, since the theorems let the width grow.
 
     A model is also probed from outside, with its own weights and with random ones. If it does what
     no network of its design does, the design is not used. If a probe fails in every trial there is

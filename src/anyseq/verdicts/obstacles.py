@@ -148,8 +148,8 @@ def readout(question: Question) -> Ruling | None:
 
 
 def feed_forward(question: Question) -> Ruling | None:
-    """Without feed-forward layers and norms, identical tokens are mapped affinely as long
-    as nothing tells them apart and rows of weights sum to 1 (W7)."""
+    """Without feed-forward layers and norms, identical tokens are mapped affinely as long as
+    nothing tells them apart and rows of weights sum to 1 (W7)."""
     design = question.design
     if any(layer.feedforward for layer in question.layers):
         return None

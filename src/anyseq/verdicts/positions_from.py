@@ -43,7 +43,7 @@ def _sources(design: Design) -> list[str]:
         "a bilinear map": any(isinstance(layer.mixer, Bilinear) for layer in layers),
         "offsets": any(places - {Place.GAIN} for places in inside),
     }
-    return [name for name, there in found.items() if there] or ["which tokens attend to which"]
+    return [name for name, there in found.items() if there] or ["the tokens attended to"]
 
 
 def _joined(words: list[str]) -> str:

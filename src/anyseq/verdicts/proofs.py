@@ -71,8 +71,8 @@ def covered(question: Question) -> Ruling | None:
 
 
 def rigid(question: Question) -> Ruling | None:
-    """Theorem 2: in L^p it is enough that no two places are alike when all tokens differ; for
-    every smaller target class, too."""
+    """Theorem 2: in L^p it is enough that no two places are alike when all tokens differ; for every
+    smaller target class, too."""
     design = question.design
     if question.norm != "lp" or question.uncovered is not None or not question.reach.holds:
         return None
@@ -110,8 +110,7 @@ def rigid(question: Question) -> Ruling | None:
 
 
 def readout(question: Question) -> Ruling | None:
-    """Where one output is read, sequences must be told apart at that output only (Theorem
-    3)."""
+    """Where one output is read, sequences must be told apart at that output only (Theorem 3)."""
     design, rule, theorem = question.design, "readout", "Theorem 3"
     if question.readout is None or question.uncovered is not None or _proved(gather(question)):
         return None

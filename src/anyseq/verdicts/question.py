@@ -59,8 +59,8 @@ class Facts:
         return self._symmetry[wanted]
 
     def changed(self, design: Design) -> Facts:
-        """The facts of another design, sharing what does not change: reach depends on the
-        patterns alone."""
+        """The facts of another design, sharing what does not change: reach depends on the patterns
+        alone."""
         facts = Facts(design)
         mine = self.design
         if (design.cycle, design.tokens, design.bos) == (mine.cycle, mine.tokens, mine.bos):
@@ -169,7 +169,7 @@ class Question:
 
     @property
     def knows_positions(self) -> bool:
-        """Whether every token is told its own position at the start."""
+        """Whether every token is given its own position at the start."""
         return Place.INPUT in self.design.input_position.acts_in
 
     def is_soft(self, layer: Layer) -> bool:
@@ -186,8 +186,8 @@ class Question:
 
     @cached_property
     def ties_matter(self) -> bool:
-        """Whether a map may jump where scores tie, in blocks whose norms break ties: a norm
-        divides each token by a number that depends on its content."""
+        """Whether a map may jump where scores tie, in blocks whose norms break ties: a norm divides
+        each token by a number that depends on its content."""
         rough = not all(map(self.is_smooth, self.layers))
         return rough and (self.design.block_norm is not None)
 
@@ -204,8 +204,8 @@ class Question:
         )
 
     def names_keys(self, layer: Layer) -> bool:
-        """Whether a token can distinguish the keys that it attends to: because keys
-        have positions, or each key of a row has its own label."""
+        """Whether a token can distinguish the keys that it attends to: because keys have positions,
+        or each key of a row has its own label."""
         base = base_of(layer.position)
         if self.knows_positions or isinstance(layer.mixer, Convolution | Recurrence | Bilinear):
             return True

@@ -38,11 +38,12 @@ class Subject:
 
     design: how it was read, if it could be. unsure: why a True for the design would not be one for
         the subject, whatever its width, or why there is no design. findings: what was read.
-    assumes: what of that was seen and is declared nowhere. own: whether it is a user's
-        module, not one of transformers' or anyseq's.
-    fixed: whether it has weights. width: then how many features a token has, if known.
-    open_bos: whether it is unknown if a BOS token comes
-    first. contained: a design that the model certainly contains; whatever it can do the model can.
+    assumes: which of these were seen, not declared.
+    own: whether it is a user's module, not one of transformers' or anyseq's.
+    fixed: whether it has weights.
+    width: then how many features a token has, if known.
+    open_bos: whether it is unknown if a BOS token comes first.
+    contained: a design that the model certainly contains; whatever it can do the model can.
     encoder: what the design, then that of a decoder, also attends to.
     function, probe: the model, and what was seen of it from outside.
     """

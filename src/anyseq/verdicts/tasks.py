@@ -18,8 +18,10 @@ from anyseq.verdicts.question import Question
 class Task:
     """A task at which no network of a design does better than this.
 
-    task: the task, in words. accuracy: the share of right answers, at most. loss: the cross entropy
-    in nats, at least. Numbers, or formulas where K symbols are equally likely.
+    task: the task, in words.
+    accuracy: the share of right answers, at most.
+    loss: the cross entropy in nats, at least. Numbers, or formulas where K symbols are equally
+        likely.
     """
 
     task: str

@@ -23,8 +23,8 @@ _REPAIRS = 3  # shown; the screen is small
 
 
 def verdict_text(verdict: Verdict) -> str:
-    """The headline; then why (findings, tasks, witness or proof), repairs, and the other norms
-    and targets."""
+    """The headline; then why (findings, tasks, witness or proof), repairs, and the other norms and
+    targets."""
     parts = [
         [*_wrapped("", verdict.headline), "", *_wrapped("", verdict.subject)],
         *([line for row in rows for line in _wrapped(*row)] for rows in _rows(verdict)),

@@ -47,8 +47,8 @@ def met(reach: Reach | None, design: Design) -> bool:
 class Finding:
     """One finding of a verdict.
 
-    rule: the name of its rule. holds: whether the condition of the rule holds; None if that is not
-    known.
+    rule: the name of its rule.
+    holds: whether the condition of the rule holds; None if that is not known.
     saw: what was seen. theorem: what it rests on.
     """
 
@@ -62,9 +62,11 @@ class Finding:
 class Fix:
     """A change that makes the design universal, checked before it is offered.
 
-    design: the changed design. connections: how many more a layer has, at most. parameters: how
-    many more are learned, in words, since widths are free. keys: how many a layer of the changed
-    design keeps in its cache, on average; None if it attends to later tokens and has no cache.
+    design: the changed design.
+    connections: how many more a layer has, at most.
+    parameters: how many more are learned, in words, since widths are free.
+    keys: how many a layer of the changed design keeps in its cache, on average; None if it attends
+        to later tokens and has no cache.
     """
 
     change: str
@@ -79,14 +81,17 @@ class Verdict:
     """Whether a design can express every continuous function of its target class.
 
     universal: True (then there is a certificate), False (then there is a witness), or None: not
-        known. norm: "sup" or "lp". target: "all", "causal" (f_i depends on x_0, ..., x_i only) or
-        "equivariant" (permuting the tokens permutes the outputs).
-    reason: one sentence. findings: everything that was checked. assumes:
-    facts that were seen in a model, not declared, and on which the answer rests.
+        known.
+    norm: "sup" or "lp".
+    target: "all", "causal" (f_i depends on x_0, ..., x_i only) or "equivariant" (permuting the
+        tokens permutes the outputs).
+    reason: one sentence.
+    findings: everything that was checked.
+    assumes: facts that were seen in a model, not declared, and on which the answer rests.
     tasks: what a "no" means in task units: accuracy at most, loss at least.
-    open_bos: for a model, whether it is unknown if a BOS token comes first. width: for a model with
-        weights, how many features a token has, if that is known. at_some_width: whether its width
-        alone keeps the answer from True.
+    open_bos: for a model, whether it is unknown if a BOS token comes first.
+    width: for a model with weights, how many features a token has, if that is known.
+    at_some_width: whether its width alone keeps the answer from True.
     seconds: the time that was allowed.
     """
 
@@ -142,8 +147,8 @@ class Verdict:
         return self._once("fixed width", self._fixed_width)
 
     def _once(self, name: str, find: Callable[[], T]) -> T:
-        """What `find` finds in the time allowed; cached, unless an enclosing budget left it
-        less time, so that a later call may find more."""
+        """What `find` finds in the time allowed; cached, unless an enclosing budget left it less
+        time, so that a later call may find more."""
         if name not in self._kept:
             hurried = remaining() < self.seconds
             with within(self.seconds):

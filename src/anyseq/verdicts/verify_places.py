@@ -114,8 +114,8 @@ def _random_sums(
 
 
 def names_keys(design: Design, number: int) -> bool:
-    """Whether a layer lets a token distinguish its keys: keys have positions, or the map
-    is continuous, and no two keys of a row have the same label. (ALiBi's slopes are given, so that
+    """Whether a layer lets a token distinguish its keys: keys have positions, or the map is
+    continuous, and no two keys of a row have the same label. (ALiBi's slopes are given, so that
     another map than softmax may leave keys without weight.)"""
     layer = design.layer_cycle[number]
     if isinstance(design.input_position, Absolute | Sinusoidal):

@@ -24,7 +24,8 @@ class Witness:
     """Sequences on which the design fails.
 
     name: W1, ..., W11; the property of the design behind it.
-    function: the target in words. why: what prevents every network from computing it.
+    function: the target in words.
+    why: what prevents every network from computing it.
     norm: "sup": the error is the largest entry of |f - T| over these sequences. "lp": it is the
         weighted sum over the sequences of Σ_i |f_i - T_i|², averaged over features: L2², exactly,
         for the law that the weights stand for.

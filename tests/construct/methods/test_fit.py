@@ -273,13 +273,13 @@ def test_other_designs_gather_first(design: aq.Design) -> None:
 
 def test_tokens_that_hold_different_parts_are_refused() -> None:
     refused = aq.plan(aq.Design(2, aq.Causal()), 1, 0.1, lipschitz=1.0, norm="mean").refused
-    assert "each holds another part" in refused["fit"]
+    assert "each token holds a different part" in refused["fit"]
 
 
 @pytest.mark.parametrize(
     ("design", "changed", "reason"),
     [
-        (aq.Design(2), {"norm": "sup"}, "ask for the norm 'mean' or 'lp'"),
+        (aq.Design(2), {"norm": "sup"}, "use norm='mean' or norm='lp'"),
         (aq.Design(13), {"features": 5}, "at most 64 dimensions .*, these are 65"),
         (aq.Design(2, position=aq.NoPosition()), {}, "it needs a design that gathers"),
         (aq.Design(2, position=aq.Rotary()), {}, "it needs a design that gathers"),

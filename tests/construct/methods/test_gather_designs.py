@@ -78,7 +78,7 @@ def test_the_gallery_is_served(line: str) -> None:
     design = replace(design, tokens=min(design.tokens, 4))
     wanted = gathers(design)
     if design.layers is not None:
-        with pytest.raises(CannotApproximate, match="constructions are for layers alike"):
+        with pytest.raises(CannotApproximate, match="layers that differ only in their patterns"):
             build(design, "causal")
     elif wanted is None:
         with pytest.raises(CannotApproximate):
@@ -97,7 +97,7 @@ def test_a_deeper_design_is_filled_up() -> None:
 
 def test_causal_functions_only() -> None:
     design = aq.Design(3, aq.Causal(), aq.NoPosition(), bos=True)
-    with pytest.raises(CannotApproximate, match="no token learns of all later ones") as caught:
+    with pytest.raises(CannotApproximate, match="no token is reached by all later ones") as caught:
         build(design, "all")
     assert "other tokens after token" in str(caught.value)
     # whatever f makes of later tokens by rounding does not get in

@@ -73,7 +73,7 @@ def test_the_head_returns_the_mean_over_all_positions(design: aq.Design) -> None
     ],
 )
 def test_it_is_for_equivariant_functions_only(design: aq.Design) -> None:
-    with pytest.raises(CannotApproximate, match="commute with permutations"):
+    with pytest.raises(CannotApproximate, match="only for permutation-equivariant f"):
         averaging_layer(design, "sup")
 
 

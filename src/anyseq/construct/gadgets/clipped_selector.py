@@ -5,8 +5,8 @@ With p_i = 1 in token i and 0 elsewhere,
     Σ_i [ReLU(F_i + 2B p_i - B) - ReLU(F_i - B)] - B
 
 is ReLU(F_i + B) - ReLU(F_i - B) - B for the own i, which is F_i clipped to [-B, B]; the two ReLUs
-of every other i are the same number. Unlike `select` it assumes nothing about the size of F: a
-net fitted to samples has no other bound. B is a power of two.
+of every other i are the same number. Unlike `select` it assumes nothing about the size of F: a net
+fitted to samples has no other bound. B is a power of two.
 """
 
 from __future__ import annotations

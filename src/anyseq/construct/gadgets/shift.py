@@ -3,7 +3,7 @@
 Notation as in `anyseq.construct.mapping`; ids are multiples of δ. Keys and values of a head of
 size 1 are u·z_j, its query is λ(u·z_i - b). With hard attention it returns
 
-    the largest id that token i sees, where own id > b;   the smallest, where own id < b.
+    the largest id that token i attends to, where own id > b;   the smallest, where own id < b.
 
 Selective shift at g: two heads, b = g - δ/2 and b = g + δ/2, with outputs +c and -c into feature 0.
 They cancel, exactly, for every token but those with id g, which gain c(max - min).

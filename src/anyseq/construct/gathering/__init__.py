@@ -1,5 +1,5 @@
-"""Gathering: afterwards every token has its position and the whole sequence, in any design that
-can (docs/theorems.md, Theorem 1)."""
+"""Gathering: afterwards every token has its position and the whole sequence, in any design that can
+(docs/theorems.md, Theorem 1)."""
 
 from anyseq.construct.gathering.direct import Direct, gather_directly
 from anyseq.construct.gathering.gather import SLOT_ROUNDING, Gathering, gather, least_width

@@ -17,7 +17,7 @@ class Blocks:
         return sum(map(len, self.runs))
 
     def wait(self) -> None:
-        """A block without halves: the cycle goes on."""
+        """A block without halves: it only advances the cycle."""
         self.runs.append(Layers(idle=1))
 
     def think(self, units: Units) -> None:
@@ -26,7 +26,7 @@ class Blocks:
 
     def attend(self, attention: AttentionLayers, units: Units) -> None:
         """A block with attention, and what its feed-forward half does; if that is too much for one
-        half, further blocks go on with it."""
+        half, further blocks continue it."""
         layers = self._layers(units)
         self.runs.append(Layers(attention=attention, feedforward=_rows(layers, 0, 1)))
         if len(layers.up_bias) > 1:

@@ -1,8 +1,8 @@
 """Gathering in as few layers as Theorem 1 needs: nothing but attention in the last of them.
 
-The output of the last attention half is not sorted: `Reader` says, for each token, where it
-finds every x_j, and how it gets its own position; the feed-forward half of that very block reads
-it there. Before the last hop, each half takes what its own block's attention brought: a round of
+The output of the last attention half is not sorted: `Reader` says, for each token, where it finds
+every x_j, and how it gets its own position; the feed-forward half of that very block reads it
+there. Before the last hop, each half takes what its own block's attention brought: a round of
 positions, or a hop of slots, is one block. In the first hop heads read x itself, which stays where
 it came. What x, slots and stages held before anything was written (waves) is a known number at each
 position, and subtracted by each reader.
@@ -31,9 +31,8 @@ from anyseq.nn import AttentionLayers, Layers
 
 @dataclass(frozen=True)
 class Direct:
-    """The layers, the last without a feed-forward half; what each token reads after them; how
-    far off that, and its position, may be; and the most ReLUs that one of the halves
-    has."""
+    """The layers, the last without a feed-forward half; what each token reads after them; how far
+    off that, and its position, may be; and the most ReLUs that one of the halves has."""
 
     gathering: Gathering
     readers: tuple[Reader, ...]

@@ -35,8 +35,8 @@ class Heads:
 
     @classmethod
     def of(cls, design: Design, features: int, tellers: int) -> Heads:
-        """tellers: how many heads tell positions apart, for each pattern of a layer; 0 if
-        positions need not be found."""
+        """tellers: how many heads tell positions apart, for each pattern of a layer; 0 if positions
+        need not be found."""
         period = lcm(*(len(pattern.heads()) for pattern in design.cycle))
         tellers *= period
         size = max(2, features)

@@ -1,11 +1,11 @@
 """URPE: one layer of gains gathers the sequence and gives every token its position.
 
 There is a head for each offset r, with gain 1 at r and 0 elsewhere, and no scores: token i gets w
-x_(i-r) from it, w = 1/(number of keys of i), and w from a constant feature, if it attends to i-r
-at all. Random multiples of the latter add up to one number for each position, known when the
-network is built (see `anyseq.construct.gathering.places`); `into_colours` makes one-hot positions
-of the numbers. Then slot i-r of token i takes 1/w times what came by head r: three roundings,
-within 4·2^-53 of x.
+x_(i-r) from it, w = 1/(number of keys of i), and w from a constant feature, if it attends to i-r at
+all. Random multiples of the latter add up to one number for each position, known when the network
+is built (see `anyseq.construct.gathering.places`); `into_colours` makes one-hot positions of the
+numbers. Then slot i-r of token i takes 1/w times what came by head r: three roundings, within
+4·2^-53 of x.
 """
 
 from __future__ import annotations

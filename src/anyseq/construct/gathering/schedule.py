@@ -13,7 +13,8 @@ from anyseq.errors import ConstructionFault
 
 @dataclass(frozen=True)
 class Taking:
-    """One slot in one hop by one pattern of the layer: from whom each vertex takes it."""
+    """One slot in one hop by one pattern of the layer: the vertex from which each vertex takes
+    it."""
 
     slot: int
     part: int
@@ -61,5 +62,6 @@ def _takings(masks: list[torch.Tensor], held: list[set[int]], tokens: int) -> li
 
 
 def first_sources(offers: torch.Tensor) -> dict[int, int]:
-    """offers: (vertices, vertices) bool. From whom each vertex takes that is offered anything."""
+    """offers: (vertices, vertices) bool. The vertex from which each vertex with an offer takes
+    it."""
     return {v: int(row.nonzero()[0]) for v, row in enumerate(offers) if bool(row.any())}

@@ -1,9 +1,9 @@
 """Method "boltzmann": one softmax head as contextual mapping, after Kajitsuka and Sato (2024).
 
-L^p. Feed-forward layers number the token's cell, one head of size 1 reads the sequence, and
-windows look f up. Positions are optional: with them token j adds jM to its number, and every f is
-served; without, those that commute with permutations. That is for dense softmax attention; other
-designs have `anyseq.construct.methods.boltzmann_rounds`.
+L^p. Feed-forward layers number the token's cell, one head of size 1 reads the sequence, and windows
+look f up. Positions are optional: with them token j adds jM to its number, and every f is served;
+without, those that commute with permutations. That is for dense softmax attention; other designs
+have `anyseq.construct.methods.boltzmann_rounds`.
 
 Let a_1, ..., a_n be the numbers of the tokens, integers in [0, A], and P a power of two above A.
 The head has the constant query 1/P and the number as key and as value. So every token receives the

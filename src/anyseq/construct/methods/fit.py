@@ -6,9 +6,9 @@
                      of f (see relu_net.py for the net and train.py for the training)
     selector         every token keeps its own output, clipped to the sampled range of f
 
-For domains of many dimensions, where grids are hopeless. Its error is measured on random inputs
-not used in training, so it covers averages only: the mean absolute error (norm="mean") or an
-L^p norm. Samples say nothing about the worst input, so the sup norm is an error.
+For domains of many dimensions, where grids are hopeless. Its error is measured on random inputs not
+used in training, so it covers averages only: the mean absolute error (norm="mean") or an L^p norm.
+Samples say nothing about the worst input, so the sup norm is an error.
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ class FitRecipe:
         if trained.error > ask.tol:
             raise CannotApproximate(
                 f"{NAME}: after {trained.steps:,} steps the best error on held-out inputs is "
-                f"{trained.error:.4g}, and tol={ask.tol:g} was asked"
+                f"{trained.error:.4g}, above tol={ask.tol:g}"
             )
         bound = power_of_two_at_least(2 * trained.largest) if trained.largest else 1.0
         fused = FittedNet(ask.design.tokens, bound, **trained.weights)

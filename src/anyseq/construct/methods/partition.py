@@ -3,8 +3,8 @@
 Sup norm, absolute positions. The router gathers the sequence into every token; then the token
 attends to N^D memory tokens, one for the centre g of every cell of step δ = 1/N, with query (x, 1),
 key (2βg, -β|g|²) and value f(g). Scores are β|x|² - β|x-g|², so the weights are those of
-softmax_g(-β|x-g|²), and the selector keeps the token's own output. There is no look-up by
-ReLUs. The memory is outside the design (`anyseq.construct.memory`), so "auto" never chooses it.
+softmax_g(-β|x-g|²), and the selector keeps the token's own output. There is no look-up by ReLUs.
+The memory is outside the design (`anyseq.construct.memory`), so "auto" never chooses it.
 
 Error. Let κ = βδ², and let G be a random centre with these weights, so that T(x) = E f(G) and
 |f - T| <= L E max_a |x_a - G_a|. The weights are products, so the axes are independent. Along an

@@ -1,7 +1,7 @@
 """A head that averages over all tokens, in any design that has one.
 
-All scores are 0: queries are 0, so Rotary and Shaw have no effect, and biases are 0 too.
-Every probability map gives equal weights to equal scores. Sinks get weight 0, exactly. So the head
+All scores are 0: queries are 0, so Rotary and Shaw have no effect, and biases are 0 too. Every
+probability map gives equal weights to equal scores. Sinks get weight 0, exactly. So the head
 returns the mean of the values over all positions, BOS among them.
 """
 
@@ -21,8 +21,8 @@ from anyseq.positions import ALiBi, NoPosition, base_of
 
 
 def averaging_layer(design: Design, norm: str) -> int:
-    """The pattern of the cycle by which some head can average over all tokens, in
-    a design for permutation-equivariant f."""
+    """The pattern of the cycle by which some head can average over all tokens, in a design for
+    permutation-equivariant f."""
     from anyseq.verdicts import check  # slow to load
 
     if design.tokens == 1 and isinstance(design.position, NoPosition):  # every f commutes

@@ -14,12 +14,11 @@ all its weight on one token, no layer norm:
     value map       one layer per id: the id becomes f at the centre of the cell
     clip values that missed every window are clipped into the range of f
 
-Theorem 3 (`positions`) covers every f, Theorem 2 permutation-equivariant f. Theorem 2
-holds values only for sequences whose tokens lie in different cells, up to order: n·C(δ^-d, n)
-layers instead of n·δ^-nd. A sequence with two tokens in one cell gives 0, as in the paper: that is
-part of the L^p error, O(δ^(d/p)). So does one with an entry outside [0, 1), where the paper's f is
-0: further out than the width of a ramp, and up to 2^53, where float64 still distinguishes it from
-others.
+Theorem 3 (`positions`) covers every f, Theorem 2 permutation-equivariant f. Theorem 2 holds values
+only for sequences whose tokens lie in different cells, up to order: n·C(δ^-d, n) layers instead of
+n·δ^-nd. A sequence with two tokens in one cell gives 0, as in the paper: that is part of the L^p
+error, O(δ^(d/p)). So does one with an entry outside [0, 1), where the paper's f is 0: further out
+than the width of a ramp, and up to 2^53, where float64 still distinguishes it from others.
 
 Dense attention is a pattern, too. Where the ids of Theorem 3 take more than 53 bits, or round too
 much, those of the sparse theorem, which take fewer, may do.

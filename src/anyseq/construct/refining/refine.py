@@ -37,8 +37,8 @@ class Round:
 
     turn: its place in the cycle of patterns. shift: 2^e.
     low, high: (classes,) the intervals of their keys; any two are `gap` or more apart.
-    classes: (S, positions) the class of each pair. numbers: (classes,) their numbers in the next
-    round.
+    classes: (S, positions) the class of each pair.
+    numbers: (classes,) their numbers in the next round.
     """
 
     turn: int

@@ -1,5 +1,5 @@
-"""What an audit checks on a Hugging Face model or a config: the model itself,
-some of its layers, or small copies."""
+"""What an audit checks on a Hugging Face model or a config: the model itself, some of its layers,
+or small copies."""
 
 from __future__ import annotations
 

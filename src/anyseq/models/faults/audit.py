@@ -38,16 +38,14 @@ def audit(
         config.json or its folder), or any torch module that maps ids (batch, tokens), or vectors
         (batch, tokens, features), to (batch, tokens, anything).
     declared: what the model is supposed to attend to: a Hugging Face config or its path, a Design,
-    a pattern
-        (or its text, such as "causal & window(64)"), a mask_mod or a bool mask. Unless given, the
-        model's own config or design.
+        a pattern (or its text, such as "causal & window(64)"), a mask_mod or a bool mask. Unless
+        given, the model's own config or design.
     tokens: the number of tokens it is run on; 30 unless given, or enough to exceed its windows, up
-    to 256.
+        to 256.
     layers: compare only these, counted from 1, of the model itself, however large it is.
     seconds: the approximate time limit for running the model itself. For a larger model, and for
-    windows that
-        are too wide, a copy is built by its class from its config, with the same layers, few
-        features and short windows.
+        windows that are too wide, a copy is built by its class from its config, with the same
+        layers, few features and short windows.
 
     The model is run on the CPU, as a copy in float64 where it can be copied; it is left as it was.
     Nothing is downloaded.

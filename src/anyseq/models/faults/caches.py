@@ -131,8 +131,8 @@ def part_at_fault(
     i: int,
     **told: Any,
 ) -> str:
-    """The name of the part that gets the same input for token i with and without the cache,
-    but gives another output; "" if none was found."""
+    """The name of the part that gets the same input for token i with and without the cache, but
+    gives another output; "" if none was found."""
     with noted(subject) as whole:
         subject.run(x, **told)
     with noted(subject) as steps:

@@ -26,10 +26,11 @@ from anyseq.positions import (
 
 @dataclass(frozen=True)
 class Claim:
-    """What is declared of one layer.
+    """What is declared about one layer.
 
-    module: the end of its name; "" if nothing says. pattern: None if it is not known.
-    told: what its attention knows of positions, as `Told.kind` says it; None if it is not known.
+    module: the end of its name; "" if not given.
+    pattern: None if it is not known.
+    told: how its attention depends on positions, as in `Told.kind`; None if it is not known.
     attends: whether it is attention; None if that is not known.
     why: what declares it, in a few words.
     """
@@ -49,11 +50,12 @@ class Claim:
 
 @dataclass(frozen=True)
 class Claims:
-    """What is declared of a stack of layers.
+    """What is declared about a stack of layers.
 
-    source: where, in words. layers: each layer; if `repeated`, as many as there are, in turn.
-    causal: whether no output depends on a later token; None if nothing says so.
-    shifts: whether positions at the input count padding too, if nobody says where tokens are.
+    source: where, in words.
+    layers: each layer; if `repeated`, they repeat in order over all layers.
+    causal: whether no output depends on a later token; None if this is not declared.
+    shifts: whether positions at the input count padding too, unless positions are given.
     documents: whether position_ids that restart keep documents apart, as far as it is known.
     """
 
@@ -109,7 +111,7 @@ def _of_design(design: Design) -> Claims:
     if design.bos:
         raise InvalidArgument(
             "declared: a Design with bos=True; expected one without, of the tokens that the model "
-            "is handed"
+            "gets"
         )
     claims = tuple(
         Claim("", None if isinstance(layer.mixer, Mixer) else layer.pattern,
@@ -188,8 +190,8 @@ def only(claims: Claims, layers: tuple[int, ...] | None) -> Claims:
 def aligned(
     claims: Claims, names: list[str], attends: list[bool]
 ) -> tuple[list[int | None], list[int]]:
-    """The claim about each layer that was seen, or None; and the claims about
-    no layer. names: of the modules that move content, in order; attends: which by attention."""
+    """The claim about each layer that was seen, or None; and the claims about no layer. names: of
+    the modules that move content, in order; attends: which by attention."""
     count = len(claims.layers)
     if claims.repeated:
         return _in_turn(claims, attends), []
@@ -239,8 +241,8 @@ def core(name: str) -> list[str]:
 
 
 def differing(seen: Told, claimed: str | None) -> bool:
-    """Whether attention depends on positions other than as claimed; False where
-    either is unknown."""
+    """Whether attention depends on positions other than as claimed; False where either is
+    unknown."""
     sure = {"none", "linear", "offset", "content"}
     return claimed in sure and seen.kind in sure and seen.kind != claimed
 

@@ -1,5 +1,4 @@
-"""Packed documents do not attend to each other, and each gives what it gives by
-itself."""
+"""Packed documents do not attend to each other, and each gives what it gives by itself."""
 
 from __future__ import annotations
 

@@ -77,8 +77,8 @@ def _has(x: torch.Tensor, place: tuple[int, int]) -> bool:
 
 @contextmanager
 def noted(subject: Subject) -> Iterator[list[Met]]:
-    """The inputs and outputs of the parts that map sequences to sequences, in the order
-    of their completion."""
+    """The inputs and outputs of the parts that map sequences to sequences, in the order of their
+    completion."""
     met: list[Met] = []
 
     def note(name: str) -> Any:

@@ -69,10 +69,10 @@ class Audit:
     """Whether a model attends as it declares.
 
     subject: the model, and what of it was run. declared: where its declaration comes from.
-    faults: what contradicts it. notes: advice, which is not a
-    fault. checked: what was checked, each with the risk that it missed something. skipped: what was
-    not,
-        and why.
+    faults: what contradicts it.
+    notes: advice, which is not a fault.
+    checked: what was checked, each with the risk that it missed something.
+    skipped: what was not, and why.
     """
 
     subject: str

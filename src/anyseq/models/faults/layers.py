@@ -1,8 +1,8 @@
 """Layer by layer: which tokens each attends to, forward and backward, and how it uses their
 positions, against what is declared.
 
-The gradient of a layer's output for token i, by its input for token j, is exactly 0 where
-nothing leads from j to i. The layer is also run again with other content at token j.
+The gradient of a layer's output for token i, by its input for token j, is exactly 0 where nothing
+leads from j to i. The layer is also run again with other content at token j.
 """
 
 from __future__ import annotations
@@ -188,8 +188,8 @@ def _repair(layer: Layer, rule: str, pairs: Array) -> str | None:
 
 
 def _felt_nearby(layer: Layer) -> Array:
-    """Whether outputs change with each token that changes a little, in either direction:
-    not where a sparse map gives a weight of 0 there and nearby."""
+    """Whether outputs change with each token that changes a little, in either direction: not where
+    a sparse map gives a weight of 0 there and nearby."""
     rounded = rounding(layer.subject)
     size = _LITTLE if rounded < _LITTLE**2 else _MORE
     ways = [effects(layer.seen.call, rounded, sign * size) for sign in (1, -1)]

@@ -1,5 +1,4 @@
-"""Padding on either side does not affect the other tokens: neither its
-content nor its amount."""
+"""Padding on either side does not affect the other tokens: neither its content nor its amount."""
 
 from __future__ import annotations
 
@@ -147,8 +146,8 @@ class _Padded:
         return self.subject.apart(alone, padded, self.x[:1])[0]
 
     def _advice(self, asked: Asked, told: bool) -> Note | None:
-        """What to do where padding changes outputs in the whole family: because padding
-        counts in its positions, or its patterns change with the length."""
+        """What to do where padding changes outputs in the whole family: because padding counts in
+        its positions, or its patterns change with the length."""
         counts = self.side == "left" and not (told and self.takes_positions)
         longer = any(self._is_other(one.pattern) for one in asked.claims.layers)
         healthy = asked.healthy

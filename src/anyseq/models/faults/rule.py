@@ -27,8 +27,7 @@ class Asked:
     """What a rule checks.
 
     own: makes a small copy of transformers' own model of the same config; None where there is none.
-    It
-        shows what is not a fault but a property of the family.
+        It shows what is not a fault but a property of the family.
     """
 
     subject: Subject

@@ -104,8 +104,8 @@ def rounding(subject: Subject) -> float:
 
 
 def effects(call: Call, rounded: float, size: float = 1.0) -> Array | None:
-    """How much each output of a call changes with each token of its input, run forward. size:
-    of the change, relative to what the token holds."""
+    """How much each output of a call changes with each token of its input, run forward. size: of
+    the change, relative to what the token holds."""
     if call.x is None or call.out is None or call.shape[0] not in _ROWS:
         return None
     rows, tokens = call.shape[:2]

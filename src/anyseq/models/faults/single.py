@@ -68,7 +68,7 @@ def _met(subject: Subject, wanted: list[list[str]]) -> list[Call]:
 
 
 def _seen(subject: Subject, call: Call, scale: float) -> Seen:
-    """A layer, by gradients; scale: of what it was handed, less for scores near each other."""
+    """A layer, by gradients; scale: of its input, less for scores near each other."""
     values = (call.kwargs.get("hidden_states"), *call.args)
     call.x = next(one for one in values if isinstance(one, torch.Tensor) and one.ndim == 3)
     x = (scale * call.x.detach()).requires_grad_()

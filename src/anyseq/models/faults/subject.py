@@ -107,8 +107,8 @@ class Subject:
         return float(self.differ(self.run(x), rounded.run(handed)).max())
 
     def name_of(self, what: str) -> str | None:
-        """The argument for "real" tokens, "positions" or "documents"; None if
-        the model has none."""
+        """The argument for "real" tokens, "positions" or "documents"; None if the model has
+        none."""
         names = {"real": _REAL, "positions": _POSITIONS, "documents": _DOCUMENTS}[what]
         own = [f"decoder_{name}" for name in names] if self.part == "decoder" else names
         return next((name for name in own if name in self.takes), None)

@@ -172,8 +172,8 @@ def hugging_face(model: Any, tokens: int | None) -> list[Subject]:
 
 
 def _worked_on(module: Any, x: torch.Tensor, tokens: int) -> int:
-    """How many tokens a model works on if it is given so many: more if it pads them to a
-    multiple of its windows, as Longformer does."""
+    """How many tokens a model works on if it is given so many: more if it pads them to a multiple
+    of its windows, as Longformer does."""
     lengths: Counter[int] = Counter()
 
     def note(part: torch.nn.Module, args: Any, out: Any) -> None:
@@ -252,8 +252,8 @@ def plain(model: torch.nn.Module, tokens: int | None) -> list[Subject]:
 
 
 def _vocabulary(model: torch.nn.Module, ids: torch.Tensor) -> int | None:
-    """The size of the smallest table that a module reads at its input ids; None if it cannot
-    be run on ids."""
+    """The size of the smallest table that a module reads at its input ids; None if it cannot be run
+    on ids."""
     reads = _Reads(ids)
     try:
         with reads:

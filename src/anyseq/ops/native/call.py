@@ -56,8 +56,10 @@ class Arguments(NamedTuple):
     one type: float32, float64, bfloat16 or float16. lse (B, H, N), contiguous, and bias and gain in
     that, or in float32 beside halves. On the CPU.
 
-    tables: head h has tables[h % len(tables)]. mask: bool, four axes of full size or 1. key_mask:
-    (B, M) bool; interval: (B, N, 2) int32, the keys [x, y) that a query may attend to; contiguous.
+    tables: head h has tables[h % len(tables)].
+    mask: bool, four axes of full size or 1.
+    key_mask: (B, M) bool; interval: (B, N, 2) int32, the keys [x, y) that a query may attend to;
+        contiguous.
     bias, gain: four axes of full size or 1, or a Toeplitz matrix as `reversed_table` gives it.
     places: of the tokens, int64, contiguous; then the bias is a table (H or 1, K), whose entry
     (row, j) is at place p(q_offset + row) - p(j) + K // 2.
