@@ -18,9 +18,11 @@ test: .venv/full
 
 # The documentation, in site/: pages, notebooks (run once, then kept in build/), and all its links.
 docs: .venv/docs
+	rm -rf site build/docs/site
 	OMP_NUM_THREADS=1 $(BIN)/sphinx-build --quiet --fresh-env --fail-on-warning --keep-going \
-		--doctree-dir build/docs/doctrees docs site
-	$(BIN)/python docs/_ext/links.py site
+		--doctree-dir build/docs/doctrees docs build/docs/site
+	$(BIN)/python docs/_ext/links.py build/docs/site
+	mv build/docs/site site
 
 # The fuzzers of the tests, many times as long: forgeries, calls, command lines, files, configs.
 SOAK ?= 50

@@ -1,6 +1,7 @@
 """The documentation site: `make docs` builds these pages into site/, without a network."""
 
 import hashlib
+import os
 import sys
 from pathlib import Path
 
@@ -23,6 +24,11 @@ nb_execution_mode = "cache"
 _state = hashlib.sha256(b"".join(file.read_bytes() for file in sorted(SOURCE.rglob("*.py"))))
 nb_execution_cache_path = str(HERE.parent / "build/docs/notebooks" / _state.hexdigest()[:12])
 nb_execution_timeout = 120
+# Kernels have a profile of their own: that of whoever builds the site must not change the outputs.
+_profile = HERE.parent / "build/docs/ipython/profile_default"
+_profile.mkdir(parents=True, exist_ok=True)
+(_profile / "ipython_kernel_config.py").write_text("c.IPKernelApp.log_level = 'ERROR'\n")
+os.environ["IPYTHONDIR"] = str(_profile.parent)
 nb_execution_raise_on_error = True
 nb_merge_streams = True
 nb_output_stderr = "remove"  # progress bars, and what libraries say of a kernel without widgets

@@ -97,6 +97,8 @@ def test_an_error_is_one_line_in_a_file(capsys: pytest.CaptureFixture[str]) -> N
         ("explain missing --input 1", "folder not found: missing"),
         ("explain x --input 1 --picture x.gif", "ending in .png, .svg or .pdf"),
         ("explain x --input 1 --animate x.png", "ending in .gif or .html"),
+        ("compare full --tokens 1000 --animate x.gif", "1,000 tokens are too many to draw"),
+        ("show --tokens 257 --animate x.gif", "expected up to 256"),
         ("show tests --animate x.gif", "--animate x.gif: expected a design"),
     ],
 )

@@ -57,7 +57,7 @@ def compare(
             'nothing to compare: give designs such as "causal, rope" "causal & window(64), rope", '
             "config.json files, or your own as package:name"
         )
-    check_drawn(picture, animate)
+    check_drawn(picture, animate, tokens)
     from anyseq.verdicts import NoLength
     from anyseq.verdicts import compare as side_by_side
 

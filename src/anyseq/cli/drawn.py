@@ -5,14 +5,24 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from anyseq.errors import FileProblem
+from anyseq.errors import FileProblem, InvalidArgument
 
 PICTURES = (".png", ".svg", ".pdf")
 ANIMATIONS = (".gif", ".html")
 
 
-def check_drawn(picture: Path | None = None, animate: Path | None = None) -> None:
-    """What would stop a picture or an animation is said before the work."""
+def check_drawn(
+    picture: Path | None = None, animate: Path | None = None, tokens: int | None = None
+) -> None:
+    """What would stop a picture or an animation, of so many tokens, is said before the work."""
+    if animate is not None and tokens is not None:
+        from anyseq.graph import ANIMATION_TOKENS
+
+        if tokens > ANIMATION_TOKENS:
+            raise InvalidArgument(
+                f"--animate {animate}: {tokens:,} tokens are too many to draw; expected up to "
+                f"{ANIMATION_TOKENS}: give a smaller --tokens, or leave --animate out"
+            )
     for option, file, endings in (
         ("--picture", picture, PICTURES),
         ("--animate", animate, ANIMATIONS),

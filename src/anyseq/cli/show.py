@@ -45,7 +45,7 @@ def show(
     export
         A new file for other tools, .onnx, .pt2 (torch.export) or .safetensors.
     """
-    check_drawn(picture, animate)
+    check_drawn(picture, animate, tokens)
     if folder is None:
         _show_design(design, tokens, input, picture, animate, export)
         return

@@ -7,11 +7,12 @@ from anyseq.graph.edges import TooManyEdges
 from anyseq.graph.hearing import hears
 from anyseq.graph.keys import keys_attended, keys_kept
 from anyseq.graph.path import PATH_SECONDS, Path, hamiltonian_path
-from anyseq.graph.reach import PICTURE_TOKENS, Reach, connections_of, reach
+from anyseq.graph.reach import ANIMATION_TOKENS, PICTURE_TOKENS, Reach, connections_of, reach
 from anyseq.graph.refinement import Refinement, classes_by_layer, refine
 from anyseq.graph.symmetry import Symmetry, apart_after, fixing, symmetry
 
 __all__ = [
+    "ANIMATION_TOKENS",
     "PATH_SECONDS",
     "PICTURE_TOKENS",
     "Dilution",

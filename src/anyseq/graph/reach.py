@@ -19,7 +19,8 @@ from anyseq.patterns import Pattern
 
 _LISTED = 8  # pairs named as the last ones
 _MOST_TOKENS = 131_072  # for which sets of tokens, a bit per pair, fit a few gigabytes
-PICTURE_TOKENS = 2048
+PICTURE_TOKENS, ANIMATION_TOKENS = 2048, 256
+"""At most so many are drawn, in a picture and in every frame of an animation."""
 
 
 @dataclass(frozen=True, eq=False)

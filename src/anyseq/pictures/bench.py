@@ -51,6 +51,7 @@ def bench_figure(figures: dict[str, Any]) -> Figure:
     growth.set_xticks(tokens, [f"{n:,}" for n in tokens])
     growth.minorticks_off()
     growth.set_xlabel("tokens")
+    growth.set_ylabel("seconds, or GB")
     growth.legend(fontsize=8, frameon=False)
     growth.set_title("anyseq: time and memory of a training step", fontsize=10)
     return made

@@ -14,12 +14,11 @@ from matplotlib.colors import to_rgba
 from anyseq.base import layers_text
 from anyseq.design import Design
 from anyseq.errors import InvalidArgument
-from anyseq.graph import reach
+from anyseq.graph import ANIMATION_TOKENS, reach
 from anyseq.pictures.animation import Animation, evenly, paced
 from anyseq.pictures.positions import draw_classes, equal_tokens
 from anyseq.pictures.style import COLOURS, INK, PALE, Picture, plain, whole_ticks
 
-_MOST_TOKENS = 256
 _MOST_FRAMES = 24
 _LEGEND = "coloured: token j has reached token i; orange: in this very layer"
 _LAYER = 0.5  # seconds
@@ -43,10 +42,10 @@ class Grown:
     def of(
         cls, design: Design, name: str, *, universal: bool | None = None, positions: bool = True
     ) -> Grown:
-        if design.tokens > _MOST_TOKENS:
+        if design.tokens > ANIMATION_TOKENS:
             raise InvalidArgument(
-                f"animate: {design.tokens:,} tokens; expected up to {_MOST_TOKENS}, such as the "
-                "same design with fewer tokens"
+                f"animate: {design.tokens:,} tokens; expected up to {ANIMATION_TOKENS}, such as "
+                "the same design with fewer tokens"
             )
         classes = tuple(equal_tokens(design)) if positions else ()
         layers = reach(design).layers_per_pair()
