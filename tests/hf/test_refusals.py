@@ -126,8 +126,8 @@ def without_causality(mask: Any) -> Any:
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        (lambda mask: None, "attention_mask: none arrived|noticed a change of padding"),
-        (without_padding, "noticed a change of padding"),
+        (lambda mask: None, "attention_mask: none arrived|changed with the padding"),
+        (without_padding, "changed with the padding"),
     ],
 )
 @pytest.mark.parametrize("name", attending(*FAMILIES))
