@@ -165,5 +165,5 @@ def test_what_is_not_known_is_refused() -> None:
 def test_a_model_that_does_more_than_was_read_is_refused() -> None:
     model = made("llama").eval()
     model.model.layers[1].mlp.register_forward_hook(lambda module, given, out: out + 1)
-    with pytest.raises(UnsupportedModel, match="does something that was not read"):
+    with pytest.raises(UnsupportedModel, match="does something that reading did not find"):
         aq.convert(model)
