@@ -11,7 +11,7 @@
 "tol": 0.1,
 "upper": 2.3477886301758176e-11,
 "lower": 0.0,
-"assumes": ["f is 1-Lipschitz in the max norm and of curvature at most 0 (given)", "f is causal: token i looks at tokens 0, ..., i (no contradiction in 256 samples)"],
+"assumes": ["f is 1-Lipschitz in the max norm and of curvature at most 0 (given)", "f is causal: output i depends on tokens 0, ..., i only (no contradiction in 256 samples)"],
 "at": [0.6579348620510778, 0.04375346919969425, 0.4993554352742553],
 "tokens": 3,
 "in_features": 1,
@@ -23,7 +23,7 @@
 "parameters": 1081,
 "bos": false,
 "registers": {"1": "is token 0", "2": "is token 1", "3": "is token 2"},
-"stages": [{"name": "gather", "layers": 2, "does": "Every token comes to know its position, and to hold the sequence up to itself in its slots.", "reading": {"label": "slots", "first": 4, "count": 3, "digits": [], "offset": 0.0, "past": 1}}, {"name": "interpolate", "layers": 4, "does": "Every token adds up f from node to node, as far as x has come: at the nodes around x, with their weights.", "reading": {"label": "values, scaled, others' less 2", "first": 1, "count": 3, "digits": [], "offset": 0.0, "past": 1}}, {"name": "select", "layers": 1, "does": "Every token keeps its own values.", "reading": {"label": "T", "first": 0, "count": 1, "digits": [], "offset": 0.0, "past": 0}}],
+"stages": [{"name": "gather", "layers": 2, "does": "Every token gets its position, and the sequence up to itself in its slots.", "reading": {"label": "slots", "first": 4, "count": 3, "digits": [], "offset": 0.0, "past": 1}}, {"name": "interpolate", "layers": 4, "does": "Every token interpolates f between nearby grid points: the values at the nodes around x, with their weights.", "reading": {"label": "candidate outputs, other tokens' shifted by -2", "first": 1, "count": 3, "digits": [], "offset": 0.0, "past": 1}}, {"name": "select", "layers": 1, "does": "Every token keeps its own values.", "reading": {"label": "T", "first": 0, "count": 1, "digits": [], "offset": 0.0, "past": 0}}],
 "masks": [[["100", "110", "111"]]],
 "begin": {"position": {"shape": [3, 10], "at": [1, 12, 23], "is": [1.0, 1.0, 1.0]}},
 "layers": [

@@ -23,7 +23,7 @@
 "parameters": 4160,
 "bos": false,
 "registers": {"1": "is token 0", "2": "is token 1"},
-"stages": [{"name": "gather", "layers": 1, "does": "Every token comes to know its position, and to hold the whole sequence in its slots.", "reading": {"label": "slots", "first": 3, "count": 2, "digits": [], "offset": 0.0, "past": 0}}, {"name": "interpolate", "layers": 17, "does": "Every token adds up f from node to node, as far as x has come: at the nodes around x, with their weights.", "reading": {"label": "values, scaled, others' less 2", "first": 1, "count": 2, "digits": [], "offset": 0.0, "past": 0}}, {"name": "select", "layers": 1, "does": "Every token keeps its own values.", "reading": {"label": "T", "first": 0, "count": 1, "digits": [], "offset": 0.0, "past": 0}}],
+"stages": [{"name": "gather", "layers": 1, "does": "Every token gets its position, and the whole sequence in its slots.", "reading": {"label": "slots", "first": 3, "count": 2, "digits": [], "offset": 0.0, "past": 0}}, {"name": "interpolate", "layers": 17, "does": "Every token interpolates f between nearby grid points: the values at the nodes around x, with their weights.", "reading": {"label": "candidate outputs, other tokens' shifted by -2", "first": 1, "count": 2, "digits": [], "offset": 0.0, "past": 0}}, {"name": "select", "layers": 1, "does": "Every token keeps its own values.", "reading": {"label": "T", "first": 0, "count": 1, "digits": [], "offset": 0.0, "past": 0}}],
 "masks": [[["11", "11"]]],
 "begin": {"position": {"shape": [2, 5], "at": [1, 7], "is": [1.0, 1.0]}},
 "layers": [
