@@ -124,7 +124,7 @@ def test_the_four_answers_and_a_repair(open_page: Any) -> None:
     assert answer(page) == "Yes"
     assert control(page, "BOS token first").is_checked()
     expect(page.locator("#announcer")).to_have_text(
-        re.compile("Yes. Every token knows its position after")
+        re.compile("Yes. Every token has its position after")
     )
 
 

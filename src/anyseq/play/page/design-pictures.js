@@ -127,7 +127,7 @@ Design.pictures = (() => {
       };
       const words = (step) => {
         const many = new Set(classes[step]).size;
-        if (position.atInput) return "Every token is told its position at the input: all differ.";
+        if (position.atInput) return "Every token has its position at the input: all differ.";
         if (many === tokens) return `All ${tokens} positions differ ${when(step)}, also on identical tokens.`;
         const now = `${many} ${many === 1 ? "class" : "classes"} of positions on identical tokens.`;
         if (step < classes.length - 1) return now;

@@ -4,7 +4,7 @@
    Scores of softmax contain a bias that is free for each *bias label* r(i, j), and weights are
    multiplied by a gain that is free for each *gain label* g(i, j) (docs/theorems.md, "The class").
    Labels are functions of the offset i - j. ALiBi's bias is not free: it is a slope times |i - j|.
-   Absolute and sinusoidal positions are told at the input; then every position knows itself. */
+   Absolute and sinusoidal positions enter at the input; then all positions differ. */
 
 window.Design = window.Design ?? {};
 

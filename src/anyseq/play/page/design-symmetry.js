@@ -1,5 +1,5 @@
 "use strict";
-/* Places that look alike when all tokens differ: what obstructs a design in L^p.
+/* Places that are alike when all tokens differ: what obstructs a design in L^p.
 
    Let R_i be the positions that reach i. A rooted isomorphism (R_i, i) -> (R_i', i') maps what each
    u of R_i attends to, in every layer, onto what its image attends to, and keeps starting colours,
@@ -133,7 +133,7 @@ Design.symmetry = (() => {
     return { rigid: true };
   };
 
-  /* Layers, counted from the second one, after which no two tokens look alike when all tokens
+  /* Layers, counted from the second one, after which no two tokens are alike when all tokens
      differ, whatever they are; null if colours do not show it. */
   const apartAfter = (design) => {
     const graph = relations(design);

@@ -53,7 +53,7 @@ Design.verdict = (() => {
   const positions = ({ design, position, refinement, isCausal }, target, norm) => {
     if (norm !== "sup") return undefined;
     const rule = "positions";
-    if (position.atInput) return { rule, holds: true, saw: "Every token is told its position." };
+    if (position.atInput) return { rule, holds: true, saw: "Every token has its position." };
     if (refinement.discrete)
       return { rule, holds: true, saw: `Identical tokens are told apart after ${layersText(refinement.rounds)}.` };
     const [i, other] = refinement.stuck;
@@ -73,7 +73,7 @@ Design.verdict = (() => {
     other: ["W2", "A permutation of the positions commutes with every network."],
   };
 
-  /* In L^p no two places may look alike when all tokens differ (Theorem 2). */
+  /* In L^p no two places may be alike when all tokens differ (Theorem 2). */
   const symmetries = ({ design, position, reach: found, refinement }, target, norm, symmetry) => {
     if (norm !== "lp" || position.atInput || found[target].layers === null) return undefined;
     const rule = "symmetries";
@@ -81,12 +81,12 @@ Design.verdict = (() => {
       return { rule, holds: true, saw: "Positions are told apart even on identical tokens." };
     const { rigid, kind, image, root } = symmetry(design, target);
     if (rigid === null) return { rule, holds: null, saw: "The search for symmetries was given up." };
-    if (rigid) return { rule, holds: true, saw: "No two places look alike when all tokens differ." };
+    if (rigid) return { rule, holds: true, saw: "No two places are alike when all tokens differ." };
     if (root === null) {
       const [name, saw] = KINDS[kind];
       return { rule, holds: false, saw, witness: { kind: "symmetric", name, image } };
     }
-    const saw = `What reaches token ${root[0]} looks exactly like what reaches token ${root[1]}.`;
+    const saw = `What reaches token ${root[0]} is exactly like what reaches token ${root[1]}.`;
     return { rule, holds: false, saw, witness: { kind: "exchanged", name: "W2", image, root } };
   };
 
@@ -101,23 +101,23 @@ Design.verdict = (() => {
     const rule = "gather";
     if (design.depth !== null && design.depth < needed) {
       const open = `whether depth ${design.depth} suffices is not known`;
-      return { rule, holds: null, saw: `${layersText(needed)} would certainly do; ${open}.` };
+      return { rule, holds: null, saw: `${layersText(needed)} suffice in any case; ${open}.` };
     }
-    let saw = `Every token knows its position after ${layersText(rounds)}, `
+    let saw = `Every token has its position after ${layersText(rounds)}, `
       + `and has gathered the sequence ${layersText(later)} later.`;
     if (atOnce) saw = "One layer gathers the sequence and tells every token its position.";
     else if (rounds === 0)
-      saw = `Every token is told its position, and has gathered the sequence after ${layersText(later)}.`;
+      saw = `Every token has its position, and has gathered the sequence after ${layersText(later)}.`;
     return { rule, holds: true, saw, proof: "Theorem 1" };
   };
 
-  /* Theorem 2: in L^p it is enough that no two places look alike when all tokens differ. */
+  /* Theorem 2: in L^p it is enough that no two places are alike when all tokens differ. */
   const rigid = (facts, target, norm, symmetry) => {
     const { design, position, reach: found, refinement } = facts;
     if (norm !== "lp" || found[target].layers === null || gather(facts, target)?.proof) return undefined;
     if (!position.atInput && !refinement.discrete && !symmetry(design, target).rigid) return undefined;
     const rule = "rigidity";
-    const saw = "No two places look alike when all tokens differ";
+    const saw = "No two places are alike when all tokens differ";
     if (design.depth === null) return { rule, holds: true, saw: `${saw}.`, proof: "Theorem 2" };
     const told = Design.symmetry.apartAfter(design);
     const open = { rule, holds: null, saw: `${saw}; whether depth ${design.depth} suffices is not known.` };
