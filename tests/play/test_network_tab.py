@@ -60,7 +60,7 @@ def test_sliders_and_steps_obey_the_keyboard(network: Any) -> None:
 
 def test_the_stages_show_what_they_are_about(network: Any) -> None:
     network.get_by_role("button", name="gather").click()
-    network.get_by_text("Every token comes to know its position").wait_for()
+    network.get_by_text("Every token gets its position").wait_for()
     cells = network.locator(".network-stream tbody tr").first.locator("td").all_text_contents()
     assert cells[4:7] == ["0.7", "0.2", "0.5"]
     assert "slots" in network.locator(".network-stream thead").text_content()
