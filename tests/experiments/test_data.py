@@ -31,7 +31,7 @@ def test_a_file_that_is_not_what_it_should_be(tmp_path: Path) -> None:
     (tmp_path / "cut.txt.gz").write_bytes(packed[: len(packed) // 2])
     (tmp_path / "torn.txt.gz").write_bytes(packed[:10] + b"\xff\xff" + packed[12:])
     (tmp_path / "other.txt.gz").write_bytes(TEXT)
-    with pytest.raises(FileProblem, match="is not the file this experiment knows"):
+    with pytest.raises(FileProblem, match="is not the file of this experiment"):
         Data(tmp_path).read("changed.txt", SHA256)
     for name in ("cut.txt.gz", "torn.txt.gz", "other.txt.gz", "missing.txt"):
         with pytest.raises(FileProblem, match=f"{name}' cannot be read"):
@@ -64,7 +64,7 @@ def test_text_that_is_no_corpus(tmp_path: Path) -> None:
     with pytest.raises(FileProblem, match="expected WikiText-2"):
         corpus(Data(tmp_path), 1000)
     (tmp_path / "input.txt").write_text("To be")
-    with pytest.raises(FileProblem, match="is not the file this experiment knows"):
+    with pytest.raises(FileProblem, match="is not the file of this experiment"):
         corpus(Data(tmp_path), 1000)
 
 

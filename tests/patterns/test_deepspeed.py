@@ -264,8 +264,8 @@ def test_dictionary_round_trip_through_json(config: dict[str, Any]) -> None:
     [
         (3, "config=3"),
         ({"mode": "strided"}, "mode='strided'"),
-        ({"mode": "bigbird", "num_local_blocks": 3}, "'num_local_blocks'; mode 'bigbird' knows"),
-        ({"mode": "dense", "attention": "bidirectional"}, "'attention'; mode 'dense' knows"),
+        ({"mode": "bigbird", "num_local_blocks": 3}, "'num_local_blocks'; mode 'bigbird' accepts"),
+        ({"mode": "dense", "attention": "bidirectional"}, "'attention'; mode 'dense' accepts"),
         ({"block": 0}, "block=0"),
         ({"attention": "causal"}, "attention='causal'"),
         ({"num_local_blocks": 4, "num_global_blocks": 3}, "not a multiple of num_global_blocks=3"),
