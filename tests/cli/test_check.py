@@ -246,3 +246,10 @@ def test_a_model_too_long_to_be_drawn(capsys: pytest.CaptureFixture[str], tmp_pa
     code, out, err = run(capsys, "check", file, "--picture", str(picture))
     assert (code, out) == (2, "")
     assert "4,096 tokens are too many to draw" in err
+
+
+def test_a_function_that_makes_a_model(capsys: pytest.CaptureFixture[str]) -> None:
+    """As in `anyseq audit package:make_model`."""
+    code, out, err = run(capsys, "check", "cli.test_audit:local")
+    assert (code, err) == (0, "")
+    assert "Transformer, 30 tokens" in out

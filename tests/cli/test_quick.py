@@ -65,3 +65,17 @@ def test_the_time_is_that_of_check() -> None:
     from anyseq.cli.check import check
 
     assert inspect.signature(check).parameters["seconds"].default == SECONDS
+
+
+@pytest.mark.parametrize("command", ["check", "audit", "compare"])
+def test_without_transformers_the_extra_is_named(command: str, tmp_path: Path) -> None:
+    config = tmp_path / "config.json"
+    config.write_text('{"model_type": "llama", "num_hidden_layers": 2}')
+    code = (
+        "import sys\nsys.modules['transformers'] = None\n"
+        f"from anyseq.cli import main\nmain({[command, str(config)]!r})"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert 'pip install "anyseq[hf]"' in done.stderr
+    assert "Traceback" not in done.stderr

@@ -301,7 +301,9 @@ def test_an_architecture_that_is_no_model_is_not_run(tmp_path: Path, named: str 
     facts = json.loads(file.read_text())
     facts["architectures"] = None if named is None else [named]
     file.write_text(json.dumps(facts))
-    with pytest.raises(FileProblem, match="this version of transformers does not have; give its class"):
+    with pytest.raises(
+        FileProblem, match="this version of transformers does not have; give its class"
+    ):
         aq.hf.from_pretrained(tmp_path)
     assert type(aq.hf.from_pretrained(tmp_path, BertForMaskedLM)) is BertForMaskedLM
 

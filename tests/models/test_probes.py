@@ -192,3 +192,17 @@ def test_a_model_of_pictures() -> None:
 def test_lengths_that_are_none(tokens: Any) -> None:
     with pytest.raises(InvalidArgument, match="tokens="):
         probe(Mixer(), tokens)
+
+
+def test_long_sequences_are_run_a_few_at_a_time() -> None:
+    """Each run keeps what gradients need: at 256 tokens not 256 sequences at once."""
+    most = [0]
+
+    class Mean(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            most.append(x.shape[0] * x.shape[1])
+            return x.cumsum(1) / torch.arange(1, x.shape[1] + 1, dtype=x.dtype)[:, None]
+
+    found = probe(as_function(Mean(), 1, 256), 256)
+    assert max(most) <= 2048
+    assert (found.depends == np.tri(256, dtype=bool)).all()

@@ -161,7 +161,9 @@ def test_a_model_with_weights_is_never_a_yes() -> None:
     bos = aq.Design(6, aq.Causal(), aq.Rotary(), bos=True)
     verdict = aq.check(aq.nn.Transformer(bos, dim=8, depth=2, heads=2, norm="none"))
     assert verdict.universal is None
-    assert verdict.headline == "Yes at some width (its own is 8), for every causal function."
+    assert verdict.headline == (
+        "Not known at its own width of 8. Yes at some width, for every causal function."
+    )
     assert verdict.certificate is None
     window = aq.Design(6, aq.Causal() & aq.Window(2), bos=True)
     unsure = aq.check(aq.nn.Transformer(window, dim=8, depth=2, heads=2, norm="none"))

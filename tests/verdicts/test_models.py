@@ -123,7 +123,9 @@ def test_a_causal_transformer() -> None:
     own = aq.check(model)
     assert own.target == "causal"
     assert "its design is universal" in own.reason
-    assert own.headline == "Yes at some width (its own is 8), for every causal function."
+    assert own.headline == (
+        "Not known at its own width of 8. Yes at some width, for every causal function."
+    )
     verdict = aq.check(model, target="all")
     assert verdict.universal is False
     assert verdict.witness is not None

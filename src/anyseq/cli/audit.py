@@ -73,18 +73,9 @@ def _model(name: str) -> Any:
             f"audit {name}: expected package:name of a model or of a function that makes one, or a "
             "config.json or its folder"
         )
-    import torch
+    from anyseq.cli.question import imported_or_made
 
-    from anyseq.cli.question import imported
-
-    found = imported("audit", name)
-    if isinstance(found, torch.nn.Module) or not callable(found):
-        return found
-    try:
-        return found()
-    except Exception as problem:  # it is the caller's, and fails as it likes
-        reason = f"{type(problem).__name__}: {problem}"
-        raise InvalidArgument(f"audit {name}: calling it without arguments: {reason}") from problem
+    return imported_or_made("audit", name)
 
 
 def _declared(text: str) -> Any:

@@ -24,8 +24,8 @@ def hf_text(figures: dict[str, Any]) -> str:
         table(("memory at most", "anyseq", "eager", "sdpa"), memory),
         fill(
             f"Batch 1, {figures['threads']} threads. eager and sdpa: transformers' own, as "
-            "multiples of anyseq's, quiet and beside busy processes. Memory is what a step takes on "
-            "top of the model.",
+            "multiples of anyseq's, quiet and beside busy processes. Memory is what a step takes "
+            "on top of the model.",
             80,
         ),
     ]

@@ -138,9 +138,9 @@ def _found(what: str) -> Any:
     if what.endswith(".json") or exists(what):
         return Path(what)
     if ":" in what:
-        from anyseq.cli.question import imported
+        from anyseq.cli.question import imported_or_made
 
-        return imported("check", what)
+        return imported_or_made("check", what)
     raise InvalidArgument(
         f"{what}: expected a config.json or package:name; a design is described by --pattern, "
         "--position, --layer, --tokens"

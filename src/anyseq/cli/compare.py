@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from anyseq.cli.drawn import check_drawn, draw
-from anyseq.cli.question import imported
+from anyseq.cli.question import imported_or_made
 from anyseq.cli.terminal import say, say_json
 from anyseq.errors import InvalidArgument
 
@@ -79,5 +79,5 @@ def compare(
 def _found(what: str) -> Any:
     """The caller's own thing by its name; else the words or the path as they are."""
     if re.fullmatch(r"[^\W\d][\w.]*:[^\W\d]\w*", what) and not exists(what):
-        return imported("compare", what)
+        return imported_or_made("compare", what)
     return what

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,6 +29,27 @@ def find_function(name: str) -> Function:
     if not callable(found):
         raise InvalidArgument(f"--function {name}: it is not callable")
     return found
+
+
+def imported_or_made(command: str, name: str) -> Any:
+    """What module:attribute stands for; if that is a function without arguments, what it makes."""
+    found = imported(command, name)
+    if isinstance(found, type) or not _needs_nothing(found):
+        return found
+    try:
+        return found()
+    except Exception as problem:  # it is the caller's, and fails as it likes
+        reason = f"{type(problem).__name__}: {problem}"
+        raise InvalidArgument(f"{command} {name}: calling it without arguments: {reason}") from None
+
+
+def _needs_nothing(found: Any) -> bool:
+    """Whether it is a function that can be called without arguments: no model, no mask_mod."""
+    if not inspect.isroutine(found):
+        return False
+    kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    given = inspect.signature(found).parameters.values()
+    return all(one.default is not one.empty or one.kind in kinds for one in given)
 
 
 def imported(option: str, name: str) -> Any:

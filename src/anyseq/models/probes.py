@@ -21,6 +21,7 @@ from anyseq.models.rounding import rounding
 from anyseq.models.running import as_function
 
 _RANDOM_WEIGHTS = 3
+_TOGETHER = 2048  # tokens that are run at once, of as many sequences as that is
 _INPUTS = 2
 _SYMMETRIES = ("permutations", "reversal", "rotation")
 
@@ -110,28 +111,35 @@ def _commutes(function: Function, x: torch.Tensor, kind: str, size: float) -> bo
 
 def _changes(function: Function, x: torch.Tensor, size: float) -> np.ndarray:
     """(tokens, tokens) bool [k, j]: output k changes when token j of x (tokens, features) does."""
-    tokens = len(x)
-    same = x.expand(tokens, -1, -1).contiguous()
-    moved = same.clone()
-    moved[range(tokens), range(tokens)] = 1 - x
-    apart = (function(moved) - function(same)).abs().amax(2)  # [j, k]
-    return np.asarray(apart > size).T
+    found = []
+    for chosen in _parts(len(x)):
+        same = x.expand(len(chosen), -1, -1).contiguous()
+        moved = same.clone()
+        moved[range(len(chosen)), chosen] = 1 - x[chosen]
+        found.append((function(moved) - function(same)).abs().amax(2) > size)  # [j, k]
+    return np.asarray(torch.cat(found)).T
+
+
+def _parts(tokens: int) -> Iterator[torch.Tensor]:
+    """Numbers of tokens, so many at a time as there is memory for a sequence each."""
+    yield from torch.arange(tokens).split(max(1, _TOGETHER // tokens))
 
 
 def _gradients(function: Function, x: torch.Tensor) -> np.ndarray:
     """(tokens, tokens) bool [k, j]: the derivative of output k by token j is not exactly 0. It
     finds what is too small to show in a change; where there are no derivatives, or they are NaN as
     those of a softmax with nothing to attend to, it finds nothing."""
-    tokens = len(x)
-    same = x.expand(tokens, -1, -1).clone().requires_grad_()
-    try:
-        out = function(same)
-        own = out[range(tokens), range(tokens)]
-        weights = torch.randn(own.shape, generator=generator(0), dtype=torch.float64)
-        (gradient,) = torch.autograd.grad((own * weights).sum(), same)
-    except (RuntimeError, InvalidArgument):
-        return np.zeros((tokens, tokens), dtype=bool)
-    return np.asarray((gradient.abs() > 0).any(2))
+    found = []
+    for chosen in _parts(len(x)):
+        same = x.expand(len(chosen), -1, -1).clone().requires_grad_()
+        try:
+            own = function(same)[range(len(chosen)), chosen]
+            weights = torch.randn(own.shape, generator=generator(0), dtype=torch.float64)
+            (gradient,) = torch.autograd.grad((own * weights).sum(), same)
+        except (RuntimeError, InvalidArgument):
+            return np.zeros((len(x), len(x)), dtype=bool)
+        found.append((gradient.abs() > 0).any(2))
+    return np.asarray(torch.cat(found))
 
 
 def _close(one: torch.Tensor, other: torch.Tensor, size: float) -> bool:

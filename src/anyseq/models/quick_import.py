@@ -1,10 +1,12 @@
-"""Importing transformers' models in less time."""
+"""Importing transformers' models in less time, or saying that transformers is missing."""
 
 from __future__ import annotations
 
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+from anyseq.errors import MissingExtra
 
 
 @contextmanager
@@ -15,6 +17,12 @@ def quick_import() -> Iterator[None]:
     gc.disable()
     try:
         yield
+    except ModuleNotFoundError as problem:
+        if (problem.name or "").partition(".")[0] != "transformers":
+            raise
+        raise MissingExtra(
+            'Hugging Face models and configs need transformers: pip install "anyseq[hf]"'
+        ) from problem
     finally:
         if enabled:
             gc.enable()

@@ -20,6 +20,9 @@ _KINDS = {
 
 def headline(verdict: Verdict) -> str:
     """One sentence, or two."""
+    if verdict.at_some_width and verdict.width is not None:
+        yes = _yes(replace(verdict, width=None))
+        return f"Not known at its own width of {verdict.width:,}. {yes}."
     if verdict.universal or verdict.at_some_width:
         return f"{_yes(verdict)}."
     if verdict.universal is None:

@@ -63,8 +63,8 @@ def of_module(
         length = next((one for one in natural_lengths(claims)), length)
     elif declared is None:
         raise InvalidArgument(
-            f"declared: missing; expected what {name} attends to, such as aq.Causal(), a Design or "
-            "a Hugging Face config"
+            f"declared: missing; expected what {name} attends to: a pattern or its text, such as "
+            "causal or causal & window(64), a Design, or a Hugging Face config"
         )
     else:
         claims = _single(declared, name)
