@@ -9,6 +9,7 @@ Play.tab("attack", "Attack", (panel) => {
   const BETWEEN = 16; // milliseconds of search between two pictures, at most
   const AT_ONCE = 60; // evaluations between two pictures, so that the input can be seen to move
   const NEAR = 1e-3; // to the best point: there at once
+  const MARK = 330; // where the bound stands in the gauge
   const ROUNDING = 1e-6; // a bound below it is one of rounding only
   const SAMPLES = 120; // of a slice, and fewer of a deep network, whose runs take longer
   const FEW = 40;
@@ -34,7 +35,7 @@ Play.tab("attack", "Attack", (panel) => {
   const top = () => network.data.upper ?? Math.max(best.error, 1e-300);
 
   const showGauge = (error) => {
-    const share = (value) => 340 * Math.min(1.06, value / top());
+    const share = (value) => MARK * Math.min(1.06, value / top());
     const { upper } = network.data;
     gauge.replaceChildren(svg("svg", {
       class: "attack-gauge", viewBox: "0 0 380 62", role: "img",
@@ -44,8 +45,8 @@ Play.tab("attack", "Attack", (panel) => {
     svg("rect", { class: "best", x: 0, y: 8, width: share(best.error), height: 24, rx: 5 }),
     svg("rect", { class: "now", x: 0, y: 15, width: share(error), height: 10, rx: 4 }),
     ...(upper === null ? [] : [
-      svg("line", { class: "bound", x1: 340, x2: 340, y1: 2, y2: 38 }),
-      svg("text", { x: 340, y: 55, "text-anchor": "middle" }, "proven bound"),
+      svg("line", { class: "bound", x1: MARK, x2: MARK, y1: 2, y2: 38 }),
+      svg("text", { x: MARK, y: 55, "text-anchor": "middle" }, "proven bound"),
     ]),
     svg("text", { x: 0, y: 55 }, "0")));
     const cells = [
