@@ -128,6 +128,52 @@ def test_the_four_answers_and_a_repair(open_page: Any) -> None:
     )
 
 
+def test_a_screen_reader_is_told_the_verdict_and_nothing_of_another_tab(open_page: Any) -> None:
+    page = open_page()
+    said = page.locator("#announcer")
+    expect(said).to_be_empty()
+    cell(page, 0, 7).click()
+    expect(said).to_have_text("No. Identical tokens stay identical at all 8 positions.")
+    page.get_by_role("tab", name="Network").click()
+    expect(said).to_have_text(re.compile("The error is"))
+    page.get_by_label("Token 0").last.fill("0.1")  # said in a moment, but not in another tab
+    page.get_by_role("tab", name="Design").click()
+    page.wait_for_timeout(700)
+    expect(said).to_be_empty()
+    cell(page, 0, 7).focus()
+    page.keyboard.press("Space")
+    expect(said).to_have_text("No. Identical tokens stay identical at all 8 positions.")
+    control(page, "Positions").select_option("urpe")
+    expect(said).to_have_text(re.compile("Yes. "))
+
+
+def test_new_tokens_of_a_painted_mask_are_pointed_out(open_page: Any) -> None:
+    page = open_page()
+    note = page.get_by_text("paint on")
+    slide(page, "Tokens", 9)
+    expect(note).to_be_hidden()  # a pattern goes on by itself
+    slide(page, "Tokens", 8)
+    cell(page, 0, 7).click()
+    expect(note).to_be_hidden()
+    slide(page, "Tokens", 9)
+    expect(note).to_have_text("Token 8 attends to itself only: paint on.")
+    slide(page, "Tokens", 10)
+    expect(note).to_have_text("Tokens 8, 9 attend to themselves only: paint on.")
+    cell(page, 8, 9).click()
+    expect(note).to_be_hidden()
+
+
+def test_repairs_name_the_hub_that_they_make(open_page: Any) -> None:
+    page = open_page()
+    control(page, "Positions").select_option("absolute")
+    control(page, "Mask: pattern").select_option("blocks")
+    page.get_by_role(
+        "button", name="Let all tokens attend to token 0, and token 0 to all"
+    ).wait_for()
+    control(page, "BOS token first").check()
+    page.get_by_role("button", name="Let all tokens attend to BOS, and BOS to all").wait_for()
+
+
 def test_every_repair_that_is_offered_is_one(open_page: Any) -> None:
     page = open_page()
     offered = """() => {

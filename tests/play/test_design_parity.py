@@ -10,6 +10,7 @@ import pytest
 import anyseq as aq
 from anyseq.graph import reach, refine
 from anyseq.patterns import parse_pattern
+from anyseq.positions import parse_position
 from play.designs import PAGE, PATTERNS, POSITIONS, Case, cases
 
 Answered = list[tuple[Case, dict[str, Any]]]
@@ -61,6 +62,40 @@ def test_reach(answered: Answered, target: str) -> None:
         elif target == "all" and known.layers:
             k, j = mine["pair"]
             assert layers[k, j] == known.layers, case
+
+
+REPAIRS = {
+    "Prepend a BOS token": "prepend a BOS token",
+    "Add URPE gains": "add URPE gains",
+    "Use absolute positions": "absolute positions",
+}
+
+
+@pytest.mark.parametrize("norm", ["sup", "lp"])
+def test_repairs_stand_in_the_order_of_the_library(open_page: Any, norm: str) -> None:
+    page = open_page()
+    offered = """([name, position, tokens, norm]) => {
+      const state = { ...Design.state.begin(), tokens, position };
+      const design = Design.state.withPattern(state, 0, Design.patterns.named(name));
+      return Design.repairs.repairs(design, { norm, target: "all" }).map(([text]) => text);
+    }"""
+    compared = 0
+    for name, text in (("window", "window(1)"), ("logsparse", "logsparse"), ("full", "full")):
+        for position in ("none", "alibi", "rope", "shaw"):
+            for tokens in (4, 8):
+                design = aq.Design(
+                    tokens, patterns=parse_pattern(text), position=parse_position(position)
+                )
+                verdict = aq.check(design, norm=norm)
+                if verdict.universal:
+                    continue
+                theirs = [fix.change.removesuffix(" instead") for fix in verdict.fixes]
+                said = page.evaluate(offered, [name, position, tokens, norm])
+                ours = [REPAIRS[one] for one in said if one in REPAIRS]
+                case = (name, position, tokens)
+                assert ours == [one for one in theirs if one in REPAIRS.values()], case
+                compared += len(ours) > 1
+    assert compared >= 4
 
 
 def same_classes(one: list[int], other: list[int]) -> bool:

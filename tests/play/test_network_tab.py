@@ -106,7 +106,8 @@ def test_the_computers_attack_stays_below_the_bound(attack: Any, name: str) -> N
     attack.get_by_role("button", name="Let the computer try").click()
     said = attack.get_by_text("Done after 6,000 inputs")
     said.wait_for()
-    assert "the bound holds" in said.text_content()
+    assert "No input can pass it: that is proved." in said.text_content()
+    assert ("Only rounding is left" in said.text_content()) == name.startswith("sort")
     here, best, bound = map(number, attack.locator(".attack-score dd").all_text_contents())
     assert 0 < here <= best <= bound
     data = attack.evaluate("(name) => Blocks.named(name).data", name)
@@ -115,6 +116,67 @@ def test_the_computers_attack_stays_below_the_bound(attack: Any, name: str) -> N
     assert error <= data["upper"]
     if data["lower"] > 1e-6:
         assert best >= 0.95 * data["lower"]
+
+
+def test_nothing_is_said_of_an_attack_before_one(attack: Any) -> None:
+    verdict = attack.locator(".attack .network-error")
+    none = "No attack yet: drag the input, or let the computer try."
+    assert verdict.text_content() == none
+    attack.locator(".attack select").first.select_option("sort")
+    assert verdict.text_content() == f"{none} Only rounding is left to attack here; try wave."
+    attack.locator(".attack select").first.select_option("wave")
+    attack.get_by_role("button", name="Go to the best").click()
+    assert verdict.text_content() == none
+    attack.get_by_role("slider", name="Token 0").fill("0.656")
+    said = re.fullmatch(
+        r"The best attack so far reaches ([\d.]+) % of the bound\. "
+        r"No input can pass it: that is proved\.",
+        verdict.text_content(),
+    )
+    assert said is not None
+    _, best, bound = map(number, attack.locator(".attack-score dd").all_text_contents())
+    assert float(said[1]) == pytest.approx(100 * best / bound, abs=0.15)
+    attack.get_by_role("button", name="Reset").click()
+    assert verdict.text_content() == none
+
+
+def test_the_bound_stands_under_its_mark(attack: Any) -> None:
+    mark = attack.locator(".attack-gauge .bound").get_attribute("x1")
+    name = attack.locator(".attack-gauge text", has_text="proven bound")
+    assert (name.get_attribute("x"), name.get_attribute("text-anchor")) == (mark, "middle")
+    box = name.evaluate("(text) => { const { x, width } = text.getBBox(); return x + width; }")
+    assert box <= 380
+
+
+WATCHED = """() => {
+  window.places = new Set();
+  const watch = () => {
+    places.add(document.querySelector(".attack .network-inputs").textContent);
+    if (!document.querySelector(".attack progress").hidden) requestAnimationFrame(watch);
+  };
+  requestAnimationFrame(watch);
+}"""
+
+
+@pytest.mark.parametrize("calm", [False, True])
+def test_the_input_moves_to_better_points_unless_motion_is_unwanted(
+    open_page: Any, calm: bool
+) -> None:
+    page = open_page("attack", calm=calm)
+    page.get_by_role("button", name="Let the computer try").click()
+    assert page.get_by_role("progressbar", name="Inputs tried").is_visible()
+    page.evaluate(WATCHED)
+    page.get_by_text("Done after 6,000 inputs").wait_for()
+    assert page.get_by_role("progressbar").count() == 0
+    places = page.evaluate("places.size")
+    assert places <= 2 if calm else places > 10
+
+
+def test_a_drag_ends_the_computers_attack(attack: Any) -> None:
+    attack.get_by_role("button", name="Let the computer try").click()
+    attack.get_by_role("slider", name="Token 0").fill("0.01")
+    attack.get_by_text("Stopped after").wait_for()
+    assert attack.locator(".attack output").first.text_content() == "0.010"
 
 
 def test_the_same_seed_is_the_same_search(attack: Any) -> None:
@@ -152,6 +214,24 @@ def test_an_attack_can_be_stopped_and_begun_anew(attack: Any) -> None:
 def test_nothing_is_wider_than_the_page(open_page: Any, tab: str, width: int) -> None:
     page = open_page(tab, width=width)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_a_number_stays_on_one_line(open_page: Any) -> None:
+    page = open_page("network", width=390)
+    for width in range(320, 400, 8):
+        page.set_viewport_size({"width": width, "height": 900})
+        lines = page.locator(".network-error .network-number").evaluate_all(
+            "(numbers) => numbers.map((number) => number.getClientRects().length)"
+        )
+        assert lines
+        assert set(lines) == {1}
+
+
+def test_a_wide_table_says_that_it_scrolls(open_page: Any) -> None:
+    page = open_page("network", width=390)
+    page.get_by_text("scroll →").wait_for()
+    page.set_viewport_size({"width": 1280, "height": 900})
+    page.get_by_text("scroll →").wait_for(state="hidden")
 
 
 @pytest.mark.parametrize("tab", ["network", "attack"])

@@ -24,6 +24,16 @@ Design.layer = (() => {
     });
     const grid = Design.grid.grid({ label: `${title}: rows attend to columns`, paint });
 
+    const alone = element("p", { class: "small design-alone" });
+    const showAlone = ({ mask }, names) => {
+      const apart = (i) => mask.every((row, j) => row[i] === (i === j) && mask[i][j] === (i === j));
+      const found = pattern === null ? names.filter((_, i) => apart(i)) : [];
+      alone.hidden = found.length === 0;
+      alone.textContent = found.length === 1
+        ? `Token ${found[0]} attends to itself only: paint on.`
+        : `Tokens ${found.join(", ")} attend to themselves only: paint on.`;
+    };
+
     const showNumbers = () => {
       const takes = pattern ? patterns.NAMED[pattern.name].takes : [];
       numbers.replaceChildren(...takes.map(({ label, least }, at) => slider({
@@ -41,10 +51,11 @@ Design.layer = (() => {
       causal.input.checked = pattern?.causal ?? false;
       if (another) showNumbers();
       grid.show(now.mask, names);
+      showAlone(now, names);
     };
 
     // what painting hides stands below the grid, which must not move under the pointer
-    const node = element("div", { class: "design-layer" }, choice.node, grid.node,
+    const node = element("div", { class: "design-layer" }, choice.node, grid.node, alone,
       element("p", { class: "soft small" },
         "Rows attend to columns. Click or drag to paint, or use the arrow keys and space."),
       numbers, causal.node);

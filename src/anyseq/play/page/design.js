@@ -15,7 +15,7 @@ Play.tab("design", "Design", (panel) => {
 
   const set = (next) => {
     state = next;
-    show();
+    announce(show());
   };
   const change = (values) => set(states.changed(state, values));
 
@@ -52,7 +52,7 @@ Play.tab("design", "Design", (panel) => {
   /* ---- what follows ---- */
 
   const card = Design.card.card({
-    choose: (norm, target) => { Object.assign(asked, { norm, target }); show(); },
+    choose: (norm, target) => { Object.assign(asked, { norm, target }); announce(show()); },
     play: () => {
       witness.scrollIntoView({ behavior: calm() ? "auto" : "smooth", block: "center" });
       witness.focus({ preventScroll: true });
@@ -65,7 +65,8 @@ Play.tab("design", "Design", (panel) => {
     element("section", { class: "card", "aria-label": "Reach" }, element("h2", {}, "Reach"),
       note("The number in row k, column j is the layer after which token j has reached token k: output k can "
         + "depend on it from then on."),
-      reach.node),
+      reach.node,
+      note("Blue: reached in the layer shown. Pale: in an earlier one. Blank: not yet; in the last step, never.")),
     element("section", { class: "card", "aria-label": "Positions" },
       element("h2", {}, "Positions on identical tokens"),
       note("Let all tokens be equal. Positions with the same letter get equal vectors in every network; each "
@@ -75,7 +76,6 @@ Play.tab("design", "Design", (panel) => {
   const witness = element("section", { class: "card", "aria-label": "Witness", tabindex: -1 },
     element("h2", {}, "Play the witness"), stage.node);
 
-  let heard = null; // what a screen reader was told last
   const show = () => {
     tokens.set(state.tokens);
     position.input.value = state.position;
@@ -90,13 +90,12 @@ Play.tab("design", "Design", (panel) => {
     const checked = verdict.check(states.design(state));
     const answer = checked.answers[`${asked.norm} ${asked.target}`];
     const said = card.show(checked, asked, answer.universal ? [] : Design.repairs.repairs(state, asked));
-    if (heard !== null && said !== heard) announce(said);
-    heard = said;
     reach.update(checked);
     colours.update(checked);
     const played = Design.witness.of(checked.design, answer);
     witness.hidden = played === null;
     if (played !== null) stage.update(played);
+    return said;
   };
 
   panel.append(

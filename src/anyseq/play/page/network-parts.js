@@ -24,6 +24,10 @@ window.NetworkParts = (() => {
   const bound = rounded(Math.ceil);
   const seen = rounded(Math.floor);
 
+  /* The text in parts for an element, with each "5.5e-17" in a span that keeps it on one line. */
+  const prose = (text) => text.split(/(\d[\d.]*e-\d+)/).map((part, at) =>
+    (at % 2 ? element("span", { class: "network-number" }, part) : part));
+
   /* A select of all networks, which grows when one is added. Returns {node, input}. */
   const choice = ({ value, onchange }) => {
     const options = () => Blocks.all().map(({ name }) => [name, name]);
@@ -50,7 +54,7 @@ window.NetworkParts = (() => {
       ["Error", proved],
     ];
     return element("dl", { class: "network-facts" },
-      ...rows.flatMap(([name, text]) => [element("dt", {}, name), element("dd", {}, text)]));
+      ...rows.flatMap(([name, text]) => [element("dt", {}, name), element("dd", {}, ...(typeof text === "string" ? prose(text) : [text]))]));
   };
 
   /* A slider for every token. Returns {node, fields, x, set(x)}; onchange(x) follows each move. */
@@ -84,12 +88,5 @@ window.NetworkParts = (() => {
     ["Descending", () => Array.from({ length: tokens }, (_, at) => 1 - (at + 0.5) / tokens)],
   ];
 
-  /* Text for a screen reader, once the reader's hand rests. */
-  let timer = null;
-  const announceSoon = (text) => {
-    clearTimeout(timer);
-    timer = setTimeout(() => Play.announce(text()), 600);
-  };
-
-  return { number, bound, seen, choice, facts, inputs, presets, announceSoon };
+  return { number, bound, seen, prose, choice, facts, inputs, presets };
 })();

@@ -3,7 +3,7 @@
 
 window.NetworkView = (() => {
   const { element, svg } = Play;
-  const { number, bound, seen } = NetworkParts;
+  const { number, bound, seen, prose } = NetworkParts;
 
   const position = (network, at) => (at < network.first ? "BOS" : String(at - network.first));
 
@@ -42,7 +42,7 @@ window.NetworkView = (() => {
         svg("text", { x: left + width / 2, y: HIGH - 7, "text-anchor": "middle" }, `token ${at}`),
       );
     });
-    const key = (kind, text) => element("span", {}, element("span", { class: `key ${kind}` }), text);
+    const key = (kind, text) => element("span", {}, element("span", { class: `key ${kind}` }), element("span", {}, ...prose(text)));
     const thin = y(0) - y(room) < 1 ? ", thinner than the line" : "";
     const legend = element("p", { class: "network-legend small soft" },
       key("target", "target f"), key("made", "network T"),

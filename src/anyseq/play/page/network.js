@@ -2,8 +2,8 @@
 /* The tab "Network": choose a constructed network, move its input, walk through its layers. */
 
 Play.tab("network", "Network", (panel) => {
-  const { element, player } = Play;
-  const { bound, seen, choice, facts, inputs, presets, announceSoon } = NetworkParts;
+  const { element, player, announceSoon } = Play;
+  const { bound, seen, prose, choice, facts, inputs, presets } = NetworkParts;
   const view = NetworkView;
 
   let network = null;
@@ -21,6 +21,8 @@ Play.tab("network", "Network", (panel) => {
   const stages = element("ol", { class: "network-stages" });
   const says = element("p", { class: "network-says" });
   const stream = element("div", { class: "network-scroll", role: "region", tabindex: 0, "aria-label": "Residual stream" });
+  const further = element("p", { class: "small soft", "aria-hidden": "true" }, "scroll →");
+  const fits = new ResizeObserver(() => { further.hidden = stream.scrollWidth <= stream.clientWidth; });
   const attends = element("div", { class: "network-attends" });
 
   const stepText = (at) => {
@@ -77,7 +79,7 @@ Play.tab("network", "Network", (panel) => {
     const target = network.target(x);
     output.replaceChildren(
       view.outputs(network.data, target, ran.outputs),
-      element("p", { class: "network-error" }, errorText()),
+      element("p", { class: "network-error" }, ...prose(errorText())),
       view.outputTable(network.data, x, target, ran.outputs),
     );
     showStep();
@@ -92,6 +94,8 @@ Play.tab("network", "Network", (panel) => {
     step = 0;
     table = view.stream(network);
     stream.replaceChildren(table.node);
+    fits.disconnect();
+    for (const node of [stream, table.node]) fits.observe(node);
     const start = Array.from({ length: data.tokens }, (_, at) => [0.7, 0.2, 0.5, 0.9][at % 4]);
     input = inputs({ tokens: data.tokens, value: start, onchange: showInput });
     const buttons = presets(data.tokens).map(([text, make]) =>
@@ -128,8 +132,8 @@ Play.tab("network", "Network", (panel) => {
     element("header", { class: "network-head" },
       element("h1", {}, "A function, written as a Transformer"),
       element("p", { class: "soft" }, "These networks were not trained: every weight was computed so that "
-        + "the network approximates the function, with a proven bound for its error. They run here, in "
-        + "float64, layer by layer.")),
+        + "the network approximates the function, with a proven bound for its error. They run in "
+        + "your browser, in float64, layer by layer.")),
     element("div", { class: "network-top" },
       element("section", { class: "card" }, element("h2", {}, "Input"), chosen.node, about, sliders),
       element("section", { class: "card" }, element("h2", {}, "Output"), output)),
@@ -141,7 +145,7 @@ Play.tab("network", "Network", (panel) => {
           element("h3", {}, "Residual stream"),
           element("p", { class: "small soft" }, "A row for each token, a column for each feature. Blue is above 0, orange "
             + "below; outlined is what this step changed."),
-          stream),
+          further, stream),
         element("div", { class: "network-part" }, element("h3", {}, "Attention"), attends))),
   );
   panel.append(window.NetworkAsk.section((data) => {

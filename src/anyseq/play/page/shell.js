@@ -167,9 +167,16 @@ window.Play = (() => {
     return { node: element("div", { class: "player" }, buttons, slide.node), reset };
   };
 
-  /* Tells a screen reader what has changed. */
+  /* Tells a screen reader what has changed; what it was told last is not said again. */
+  let hand = null; // the timer of what is said once the reader's hand rests
   const announce = (text) => {
-    document.getElementById("announcer").textContent = text;
+    clearTimeout(hand);
+    const announcer = document.getElementById("announcer");
+    if (announcer.textContent !== text) announcer.textContent = text;
+  };
+  const announceSoon = (text) => {
+    clearTimeout(hand);
+    hand = setTimeout(() => announce(text()), 600);
   };
 
   /* ---- the library, if it is there ---- */
@@ -201,6 +208,7 @@ window.Play = (() => {
   };
 
   const open = (name) => {
+    announce(""); // what was said is of another tab
     for (const one of tabs) {
       const chosen = one.name === name;
       one.button.setAttribute("aria-selected", chosen);
@@ -255,6 +263,7 @@ window.Play = (() => {
   };
 
   return {
-    element, svg, freshId, select, field, slider, checkbox, player, calm, announce, ask, tab, open, start,
+    element, svg, freshId, select, field, slider, checkbox, player, calm, announce, announceSoon, ask, tab,
+    open, start,
   };
 })();
