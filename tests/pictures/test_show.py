@@ -99,12 +99,12 @@ def test_a_pattern() -> None:
 def test_heads_that_differ_have_a_panel_each() -> None:
     pattern = aq.PerHead(aq.Window(1), aq.Causal(), aq.Full())
     figure = aq.show(pattern, tokens=6)
-    assert "head 2: causal" in words(figure)
+    assert "head 1: causal" in words(figure)
     for panel, head in zip(figure.axes, pattern.heads(), strict=True):
         assert (np.asarray(panel.images[0].get_array()) == head.mask(6).numpy()).all()
     design = aq.show(aq.Design(6, (pattern, aq.Full())))
     assert len(design.axes) == 4
-    assert "layer 1 of every 2, head 3" in words(design)
+    assert "layer 1 of every 2, head 2" in words(design)
 
 
 def test_a_no_by_positions_shows_equal_tokens() -> None:
