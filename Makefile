@@ -11,7 +11,7 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check
 
 demo: .venv/core
 	$(BIN)/anyseq demo
-	@echo "where anyseq is the command in .venv: source .venv/bin/activate"
+	@echo "to type anyseq yourself: source .venv/bin/activate"
 
 # One torch thread per worker: more would fight for the same cores.
 test: .venv/full

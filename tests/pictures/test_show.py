@@ -61,7 +61,8 @@ def test_an_l_p_result_has_no_band_and_needs_no_target() -> None:
 
 def test_an_explanation_shows_its_stages() -> None:
     x = torch.tensor([[0.1], [0.7]], dtype=torch.float64)
-    gather = words(aq.show(approximation(0.2, "gather", "sup").explain(x)))
+    shown = aq.show(approximation(0.2, "gather", "sup").explain(x))
+    gather = words(shown)
     for word in (
         "gather",
         "interpolate",
@@ -71,6 +72,8 @@ def test_an_explanation_shows_its_stages() -> None:
         "token 1",
     ):
         assert word in gather
+    (heads,) = (panel for panel in shown.axes if panel.get_xlabel() == "head")
+    assert [label.get_text() for label in heads.get_xticklabels()] == ["0", "1"]
     figure = aq.show(approximation(0.3, "yun", "lp").explain(x))
     yun = words(figure)
     for word in ("quantise", "selective shifts", "global shift", "value map"):
