@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 _TOLERANCES = (0.8, 0.4, 0.2, 0.1)
 _PURPOSE = """\
-A function f of two tokens is turned into a Transformer, by two methods: "gather"
-copies the whole sequence into every token; "yun" gives every token an id that
-identifies it and its sequence. Nothing is trained: every weight follows from
-f, with a proven error bound. docs/methods.md describes the methods.
+A function f of two tokens is turned into a Transformer, by two methods.
+"gather" copies the whole sequence into every token; "yun" gives every token an
+id that identifies it and its sequence. Nothing is trained: every weight follows
+from f, with a proven error bound. docs/methods.md describes the methods.
 """
 _COLUMNS = """\
 A plan has a line for each method. δ: the step of a grid of inputs; layers,
