@@ -11,6 +11,7 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check
 
 demo: .venv/core
 	$(BIN)/anyseq demo
+	@echo "to type anyseq yourself: source .venv/bin/activate"
 
 # One torch thread per worker: more would fight for the same cores.
 test: .venv/full
@@ -87,6 +88,7 @@ clean:
 KERNEL := $(wildcard src/anyseq/ops/native/*.cpp src/anyseq/ops/native/*.hpp)
 
 .venv/core: requirements/core.txt pyproject.toml $(KERNEL)
+	@echo "installing into .venv: about a minute the first time"
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(PIP) -r requirements/core.txt
 	$(PIP) --no-deps --no-build-isolation --editable .

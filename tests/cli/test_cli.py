@@ -302,6 +302,9 @@ def test_demo(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
         "slice-yun.png",
     ]
     assert str(tmp_path / "pictures") in out
+    assert out.startswith("A function f of two tokens is turned into a Transformer")
+    assert "anyseq play" in out[out.index("Next:") :]
+    assert "anyseq demo --lecture 1" in out[out.index("Next:") :]
     own = [line for line in out.splitlines() if str(tmp_path) not in line]
     assert max(map(len, own)) <= 80
 

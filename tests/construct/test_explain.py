@@ -1,5 +1,6 @@
 """An explanation tells what the layers did, and would notice if they did something else."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -137,6 +138,28 @@ def test_different_ids_are_written_differently() -> None:
     assert "id, token by token: 105,754,676.0625; 105,756,237.6875 (all different)" in text
     assert "token 0, id 105,754,676.0625: 0.55557" in text
     assert "token 2" not in text, "tokens count from 0"
+
+
+def test_the_text_accounts_for_every_layer() -> None:
+    result = build("yun, theorem 3")
+    text = str(result.explain([0.1, 0.7, 0.3]))
+    shown = "\n".join(line for line in text.splitlines() if line.startswith("   layer"))
+    named: list[int] = []
+    for first, last in re.findall(r"^   layers? (\d+)(?: to (\d+))?:", shown, flags=re.MULTILINE):
+        named += range(int(first), int(last or first) + 1)
+    nothing_changes = {14, 39, 40}  # two stages that say so
+    assert named == [layer for layer in range(1, 41) if layer not in nothing_changes]
+    assert "layers 4 to 5: change nothing that is shown" in text
+    assert "layer 12: changes nothing that is shown" in text
+    assert "(attends: head 0 to token 2, head 1 to token 0)" in text, "heads count from 0"
+
+
+def test_the_text_says_once_which_table_agrees() -> None:
+    text = " ".join(str(build("gather").explain([0.1, 0.7, 0.3])).split())
+    table = "The look-up table behind result(x), computed without the layers, agrees"
+    assert text.count(table) == 1
+    assert text.index(table) < text.index("The table agrees")
+    assert "those of other tokens are shifted by -2 and cut off in the next stage." in text
 
 
 def test_a_plain_list_will_do() -> None:

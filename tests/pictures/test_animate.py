@@ -150,6 +150,18 @@ def test_an_explanation_layer_by_layer() -> None:
     assert table() == [*ids, *outputs]
 
 
+def test_a_long_purpose_is_cut_after_a_sentence() -> None:
+    result = aq.approximate(
+        aq.functions["reverse"], aq.Design(3), features=1, tol=0.1, method="gather", lipschitz=1.0
+    )
+    made = aq.animate(result.explain([0.1, 0.7, 0.3]))
+    (panel,) = made.figure.axes
+    made.draw(2)
+    title = " ".join(panel.get_title().split())
+    assert title.startswith("layer 2: interpolate Every token interpolates f")
+    assert title.endswith("with their weights.")
+
+
 def test_files_stand_alone(tmp_path: Path) -> None:
     made = aq.animate("window(2)", tokens=6)
     made.save(tmp_path / "reach.gif")

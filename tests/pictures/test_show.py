@@ -61,7 +61,8 @@ def test_an_l_p_result_has_no_band_and_needs_no_target() -> None:
 
 def test_an_explanation_shows_its_stages() -> None:
     x = torch.tensor([[0.1], [0.7]], dtype=torch.float64)
-    gather = words(aq.show(approximation(0.2, "gather", "sup").explain(x)))
+    shown = aq.show(approximation(0.2, "gather", "sup").explain(x))
+    gather = words(shown)
     for word in (
         "gather",
         "interpolate",
@@ -71,6 +72,8 @@ def test_an_explanation_shows_its_stages() -> None:
         "token 1",
     ):
         assert word in gather
+    (heads,) = (panel for panel in shown.axes if panel.get_xlabel() == "head")
+    assert [label.get_text() for label in heads.get_xticklabels()] == ["0", "1"]
     figure = aq.show(approximation(0.3, "yun", "lp").explain(x))
     yun = words(figure)
     for word in ("quantise", "selective shifts", "global shift", "value map"):
@@ -99,12 +102,12 @@ def test_a_pattern() -> None:
 def test_heads_that_differ_have_a_panel_each() -> None:
     pattern = aq.PerHead(aq.Window(1), aq.Causal(), aq.Full())
     figure = aq.show(pattern, tokens=6)
-    assert "head 2: causal" in words(figure)
+    assert "head 1: causal" in words(figure)
     for panel, head in zip(figure.axes, pattern.heads(), strict=True):
         assert (np.asarray(panel.images[0].get_array()) == head.mask(6).numpy()).all()
     design = aq.show(aq.Design(6, (pattern, aq.Full())))
     assert len(design.axes) == 4
-    assert "layer 1 of every 2, head 3" in words(design)
+    assert "layer 1 of every 2, head 2" in words(design)
 
 
 def test_a_no_by_positions_shows_equal_tokens() -> None:

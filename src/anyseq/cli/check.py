@@ -63,8 +63,8 @@ def check(
     readout
         all, last, or a position from 0 on: the outputs that count.
     norm
-        sup, the largest error over all inputs, or lp, its mean over a cube of vectors; for token
-        ids, sup.
+        sup: the largest error over all inputs; lp: the error averaged over all inputs, which are
+        vectors from a cube; for token ids, sup.
     target
         all, causal or equivariant; unless given, causal for a causal model, otherwise all.
     seconds

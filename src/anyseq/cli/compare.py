@@ -39,7 +39,7 @@ def compare(
     tokens
         Tokens in a sequence.
     norm
-        sup, the largest error over all inputs, or lp, its mean.
+        sup: the largest error over all inputs; lp: the error averaged over all inputs.
     target
         all, causal or equivariant; that of check, unless given.
     seconds

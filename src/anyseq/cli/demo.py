@@ -15,6 +15,22 @@ if TYPE_CHECKING:
 # What is slow to import is imported where it is used, so that --help is not.
 
 _TOLERANCES = (0.8, 0.4, 0.2, 0.1)
+_PURPOSE = """\
+A function f of two tokens is turned into a Transformer, by two methods.
+"gather" copies the whole sequence into every token; "yun" gives every token an
+id that identifies it and its sequence. Nothing is trained: every weight follows
+from f, with a proven error bound. docs/methods.md describes the methods.
+"""
+_COLUMNS = """\
+A plan has a line for each method. δ: the step of a grid of inputs; layers,
+width, parameters: of the network; cells: grid cells, for "gather" grid points,
+with one value of f each; id bits: of the largest id, of the 53 that float64
+holds; error: proven upper bound; ~s: seconds to build.
+"""
+_NEXT = """
+Next:
+  anyseq play              run such networks in a browser, or check a design
+  anyseq demo --lecture 1  one such network, explained stage by stage"""
 _TASKS = {"gather, sup norm": ("gather", "sup"), "yun, L^2 norm": ("yun", "lp")}
 
 
@@ -59,8 +75,10 @@ def _two_networks(out: Path) -> None:
     design, example = Design(tokens=2), FUNCTIONS["waves"]
     lipschitz = example.lipschitz(2, 1)
     tol = _TOLERANCES[-1]
+    say(_PURPOSE)
     say(f"f(x) = {example.text} for 2 tokens of 1 feature, {lipschitz:.4g}-Lipschitz.")
     say("Dense softmax attention, absolute positions. What would it take?\n")
+    say(_COLUMNS)
     for norm in ("sup", "lp"):
         say(f"{plan(design, 1, tol, lipschitz=lipschitz, norm=norm)}\n")
 
@@ -87,6 +105,7 @@ def _two_networks(out: Path) -> None:
     say(table(head, rows))
     _run_the_blocks([results[-1] for results in series.values()])
     _draw(out, example, series)
+    say(_NEXT)
 
 
 def _row(result: Approximation) -> tuple[str, ...]:

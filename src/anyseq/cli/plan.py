@@ -49,7 +49,8 @@ def plan(
         M, a bound for every second derivative along a unit vector, wherever no two entries of x are
         equal; built-in functions know theirs, unless --lipschitz or --curvature is given.
     norm
-        sup, lp, or mean (the mean absolute error over inputs and entries).
+        sup: the largest error over all inputs; lp: the error averaged over all inputs, as a mean
+        of p-th powers; mean: the mean absolute error over inputs and entries.
     p
         The exponent of lp.
     budget

@@ -1,4 +1,4 @@
-"""An Explanation as text of 80 columns. Tokens count from 0, layers and heads from 1."""
+"""An Explanation as text of 80 columns. Tokens and heads count from 0, layers from 1."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from anyseq.construct.told import Node
 _WIDTH = 80
 _MOST = 8  # tokens, heads, layers or numbers; the rest is counted
 _INDENT = "   "
+_TABLE = "The look-up table behind result(x), computed without the layers,"
 
 
 def explanation_text(made: Explanation) -> str:
@@ -26,8 +27,12 @@ def explanation_text(made: Explanation) -> str:
     lines = [f'What method "{made.method}" did to one input, in {made.layers:,} layers', ""]
     lines += textwrap.indent(table(("token", "x", "T(x)"), tokens), _INDENT).splitlines()
     lines += _more(len(made.x), "token")
+    compared = [step for step in made.steps if step.apart is not None]
     for number, step in enumerate(made.steps, 1):
         lines += ["", *_step(number, step, made.nodes)]
+        if step.apart is not None:
+            table_is = _TABLE if step is compared[0] else "The table"
+            lines += _wrap(f"{table_is} agrees{_to(step.apart)}.")
     lines += ["", *_wrap(_agreement(made), ""), *_wrap(f"Error: {made.bound}.", "")]
     return "\n".join(lines)
 
@@ -35,20 +40,17 @@ def explanation_text(made: Explanation) -> str:
 def _agreement(made: Explanation) -> str:
     if not made.covered:
         return (
-            "x is outside the table (an entry on a ramp, or outside the domain), so that there is "
-            "nothing to compare the network with."
+            "x is outside the look-up table behind result(x) (an entry on a ramp, or outside the "
+            "domain), so that there is nothing to compare the network with."
         )
     if made.apart is None:
         return "The table of this method has no stages to compare the network with."
     if made.steps[0].stage.name == WHOLE:
         return (
-            f'Method "{made.method}" names no stages: its layers are shown as one. The table, '
-            f"computed without them, agrees{_to(made.apart)}."
+            f'Method "{made.method}" names no stages: its layers are shown as one. The table '
+            f"agrees{_to(made.apart)}."
         )
-    return (
-        "The layers were run one by one. The table, computed without them, agrees at every stage"
-        f"{_to(made.apart)}."
-    )
+    return f"The layers were run one by one. The table agrees at every stage{_to(made.apart)}."
 
 
 def _step(number: int, step: Step, nodes: tuple[Node, ...]) -> list[str]:
@@ -65,13 +67,24 @@ def _step(number: int, step: Step, nodes: tuple[Node, ...]) -> list[str]:
         lines += _more(len(nodes), "node")
     if not step.hits:
         return [*lines, *_wrap("Nothing changes for this x.")]
+    done = step.first
     for hit in step.hits[:_MOST]:
+        lines += _unchanging(done, hit.layer)
         lines += _wrap(f"layer {hit.layer + 1:,}: {_change(hit, step)}{_attends(hit)}")
-    lines += _more(len(step.hits), "layer")
-    lines += _readings(step)
-    if step.apart is not None:
-        lines += _wrap(f"The table agrees{_to(step.apart)}.")
-    return lines
+        done = hit.layer + 1
+    if len(step.hits) <= _MOST:
+        lines += _unchanging(done, last)
+    lines += _more(len(step.hits), "layer", " with changes")
+    return lines + _readings(step)
+
+
+def _unchanging(first: int, end: int) -> list[str]:
+    """Layers first, ..., end - 1, counted from 0, do not change what is shown."""
+    if end <= first:
+        return []
+    one = f"layer {end:,}: changes nothing that is shown"
+    several = f"layers {first + 1:,} to {end:,}: change nothing that is shown"
+    return _wrap(one if end == first + 1 else several)
 
 
 def _change(hit: Hit, step: Step) -> str:
@@ -101,7 +114,7 @@ def _attends(hit: Hit) -> str:
         weight, at = weights[[bos + token for token in hit.changed]].max(1)
         places = sorted(set(at.tolist()))
         one = len(places) == 1 and bool((weight > 0.999).all())
-        parts.append(f"head {head + 1} to {_place(places[0], bos) if one else 'several'}")
+        parts.append(f"head {head} to {_place(places[0], bos) if one else 'several'}")
     more = ", ..." if len(hit.looks) > _MOST else ""
     return f" (attends: {', '.join(parts)}{more})" if parts else ""
 
@@ -135,9 +148,9 @@ def _to(apart: float) -> str:
     return " exactly" if apart == 0.0 else f" to {apart:.1g}"
 
 
-def _more(count: int, kind: str) -> list[str]:
+def _more(count: int, kind: str, which: str = "") -> list[str]:
     left = count - _MOST
-    return [f"{_INDENT}and {left:,} more {kind}{'s' * (left > 1)}"] if left > 0 else []
+    return [f"{_INDENT}and {left:,} more {kind}{'s' * (left > 1)}{which}"] if left > 0 else []
 
 
 def numbers_text(values: torch.Tensor, *, exact: bool = False) -> str:

@@ -40,8 +40,8 @@ def design_figure(design: Design) -> Figure:
     for panel, (layer, head, pattern) in zip(panels, shown, strict=False):
         _draw(panel, layer, pattern, design)
         turns = [turn for turn, one in enumerate(cycle, 1) if one == layer]
-        words = pattern_text(pattern) if head else _words(layer, design)
-        which = f"{_which(turns, design)}{f', head {head}' * bool(head)}"
+        words = _words(layer, design) if head is None else pattern_text(pattern)
+        which = f"{_which(turns, design)}{'' if head is None else f', head {head}'}"
         panel.set_title(f"{which}\n{_wrapped(words, 36)}", fontsize=9)
     for panel in panels[len(shown) :]:
         panel.set_visible(False)
@@ -58,11 +58,11 @@ def _words(layer: Layer, design: Design) -> str:
     return text.replace(", no positions", "") if told else text
 
 
-def _heads(layer: Layer) -> list[tuple[Layer, int, Pattern]]:
-    """The layer, the number of a head (0 where all are alike), and what the head attends to."""
+def _heads(layer: Layer) -> list[tuple[Layer, int | None, Pattern]]:
+    """The layer, the number of a head (None where all are alike), and what the head attends to."""
     if not isinstance(layer.sees, PerHead):
-        return [(layer, 0, layer.sees)]
-    return [(layer, head, pattern) for head, pattern in enumerate(layer.sees.heads(), 1)]
+        return [(layer, None, layer.sees)]
+    return [(layer, head, pattern) for head, pattern in enumerate(layer.sees.heads())]
 
 
 def _draw(panel: Axes, layer: Layer, pattern: Pattern, design: Design) -> None:

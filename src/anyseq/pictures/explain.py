@@ -1,4 +1,4 @@
-"""What the stages of a network did to one input. Tokens count from 0, layers and heads from 1."""
+"""What the stages of a network did to one input. Tokens and heads count from 0, layers from 1."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def _draw_attention(panel: Axes, hit: Hit) -> None:
                 place = int(at[head, token]) - bos
                 text = "BOS" if place < 0 else str(place)
                 panel.text(head, token, text, ha="center", va="center", color=INK, fontsize=10)
-    panel.set_xticks(range(heads), [str(head + 1) for head in hit.looks])
+    panel.set_xticks(range(heads), [str(head) for head in hit.looks])
     panel.set_yticks(range(tokens), [str(token) for token in range(tokens)])
     panel.set_xlabel("head")
     panel.set_ylabel("token i attends to token", fontsize=9)

@@ -23,7 +23,7 @@ def pattern_figure(pattern: Pattern, tokens: int | None = None) -> Figure:
     made, panels = figure(columns, rows=-(-len(heads) // columns), width=3.8, height=4.1)
     for panel in panels[len(heads) :]:
         panel.set_visible(False)
-    for number, (head, panel) in enumerate(zip(heads, panels, strict=False), 1):
+    for number, (head, panel) in enumerate(zip(heads, panels, strict=False)):
         draw_mask(panel, head, tokens)
         which = f"head {number}: " * (len(heads) > 1)
         panel.set_title(_wrapped(f"{which}{pattern_text(head)}"), fontsize=10, color=INK)

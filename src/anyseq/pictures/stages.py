@@ -44,7 +44,7 @@ def explanation_stages(made: Explanation) -> Animation:
         if frame:
             step, hit = changes[frame - 1]
             what = f"layer {hit.layer + 1:,}: {step.stage.name}"
-            does = textwrap.shorten(step.stage.does, 2 * _WIDE - 10)
+            does = _short(step.stage.does)
             ids = step.stage.reading.label == ID
             many = len(hit.after.unique(dim=0))
             says = f"{many} different ids" if ids else ""
@@ -55,6 +55,14 @@ def explanation_stages(made: Explanation) -> Animation:
         panel.set_xlabel(says or " ")
 
     return Animation(drawn, draw, paced(len(tables), _LAYER), explanation_title(made))
+
+
+def _short(text: str) -> str:
+    """As many of its sentences as two lines hold."""
+    room = 2 * _WIDE - 10
+    while len(text) > room and ". " in text:
+        text = text[: text.rindex(". ") + 1]
+    return textwrap.shorten(text, room)
 
 
 def _columns(step: Step, hit: Hit) -> list[Column]:

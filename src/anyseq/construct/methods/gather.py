@@ -44,6 +44,10 @@ from anyseq.positions import URPE, Sinusoidal
 
 NAME = "gather"
 
+_CANDIDATES = (
+    "Every token computes the outputs of all tokens; those of other tokens are shifted by -2 and "
+    "cut off in the next stage."
+)
 _MOST_NODES = 2**28  # beyond the memory for their layers; a plan counts no further
 _MOST_SUMS = 2**52  # (m+1) 2^D of them: what `summable` has room for
 
@@ -318,7 +322,7 @@ class GatherRecipe:
         gathers = f"Every token gets its position, and the {reads} in its slots."
         stages = [
             Stage("gather", front, gathers, slots),
-            Stage("interpolate", wiring.layers, self.adds, values),
+            Stage("interpolate", wiring.layers, f"{self.adds} {_CANDIDATES}", values),
             Stage("select", 1, "Every token keeps its own values.", result),
         ]
         return filled_up(stages, self.shape.layers, result)

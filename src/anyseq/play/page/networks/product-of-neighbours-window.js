@@ -23,7 +23,7 @@
 "parameters": 8192,
 "bos": false,
 "registers": {"1": "is token 0", "2": "is token 1", "3": "is token 2", "4": "is token 3"},
-"stages": [{"name": "gather", "layers": 6, "does": "Every token gets its position, and the whole sequence in its slots.", "reading": {"label": "slots", "first": 5, "count": 4, "digits": [], "offset": 0.0, "past": 0}}, {"name": "interpolate", "layers": 27, "does": "Every token interpolates f between nearby grid points: the values at the nodes around x, with their weights.", "reading": {"label": "candidate outputs, other tokens' shifted by -2", "first": 1, "count": 4, "digits": [], "offset": 0.0, "past": 0}}, {"name": "select", "layers": 1, "does": "Every token keeps its own values.", "reading": {"label": "T", "first": 0, "count": 1, "digits": [], "offset": 0.0, "past": 0}}],
+"stages": [{"name": "gather", "layers": 6, "does": "Every token gets its position, and the whole sequence in its slots.", "reading": {"label": "slots", "first": 5, "count": 4, "digits": [], "offset": 0.0, "past": 0}}, {"name": "interpolate", "layers": 27, "does": "Every token interpolates f between nearby grid points: the values at the nodes around x, with their weights. Every token computes the outputs of all tokens; those of other tokens are shifted by -2 and cut off in the next stage.", "reading": {"label": "candidate outputs, other tokens' shifted by -2", "first": 1, "count": 4, "digits": [], "offset": 0.0, "past": 0}}, {"name": "select", "layers": 1, "does": "Every token keeps its own values.", "reading": {"label": "T", "first": 0, "count": 1, "digits": [], "offset": 0.0, "past": 0}}],
 "masks": [[["1100", "1110", "0111", "0011"]]],
 "begin": {"position": {"shape": [4, 13], "at": [1, 15, 29, 43], "is": [1.0, 1.0, 1.0, 1.0]}},
 "layers": [

@@ -23,7 +23,7 @@
 "parameters": 2333,
 "bos": false,
 "registers": {},
-"stages": [{"name": "gather", "layers": 8, "does": "Every token gets its position, and the whole sequence in its slots.", "reading": {"label": "slots", "first": 4, "count": 3, "digits": [], "offset": 0.0, "past": 0}}, {"name": "interpolate", "layers": 4, "does": "Every token interpolates f between nearby grid points: the values at the nodes around x, with their weights.", "reading": {"label": "candidate outputs, other tokens' shifted by -2", "first": 1, "count": 3, "digits": [], "offset": 0.0, "past": 0}}, {"name": "select", "layers": 1, "does": "Every token keeps its own values.", "reading": {"label": "T", "first": 0, "count": 1, "digits": [], "offset": 0.0, "past": 0}}],
+"stages": [{"name": "gather", "layers": 8, "does": "Every token gets its position, and the whole sequence in its slots.", "reading": {"label": "slots", "first": 4, "count": 3, "digits": [], "offset": 0.0, "past": 0}}, {"name": "interpolate", "layers": 4, "does": "Every token interpolates f between nearby grid points: the values at the nodes around x, with their weights. Every token computes the outputs of all tokens; those of other tokens are shifted by -2 and cut off in the next stage.", "reading": {"label": "candidate outputs, other tokens' shifted by -2", "first": 1, "count": 3, "digits": [], "offset": 0.0, "past": 0}}, {"name": "select", "layers": 1, "does": "Every token keeps its own values.", "reading": {"label": "T", "first": 0, "count": 1, "digits": [], "offset": 0.0, "past": 0}}],
 "masks": [[["111", "111", "111"]]],
 "begin": {"constant": {"shape": [12], "at": [1], "is": [1.0]}},
 "layers": [

@@ -23,7 +23,7 @@
 "parameters": 5684,
 "bos": false,
 "registers": {"1": "is token 0", "2": "is token 1", "3": "is token 2"},
-"stages": [{"name": "gather", "layers": 3, "does": "Every token gets its position, and the whole sequence in its slots.", "reading": {"label": "slots", "first": 4, "count": 3, "digits": [], "offset": 0.0, "past": 0}}, {"name": "interpolate", "layers": 25, "does": "Every token interpolates f between nearby grid points: the values at the nodes around x, with their weights.", "reading": {"label": "candidate outputs, other tokens' shifted by -2", "first": 1, "count": 3, "digits": [], "offset": 0.0, "past": 0}}, {"name": "select", "layers": 1, "does": "Every token keeps its own values.", "reading": {"label": "T", "first": 0, "count": 1, "digits": [], "offset": 0.0, "past": 0}}],
+"stages": [{"name": "gather", "layers": 3, "does": "Every token gets its position, and the whole sequence in its slots.", "reading": {"label": "slots", "first": 4, "count": 3, "digits": [], "offset": 0.0, "past": 0}}, {"name": "interpolate", "layers": 25, "does": "Every token interpolates f between nearby grid points: the values at the nodes around x, with their weights. Every token computes the outputs of all tokens; those of other tokens are shifted by -2 and cut off in the next stage.", "reading": {"label": "candidate outputs, other tokens' shifted by -2", "first": 1, "count": 3, "digits": [], "offset": 0.0, "past": 0}}, {"name": "select", "layers": 1, "does": "Every token keeps its own values.", "reading": {"label": "T", "first": 0, "count": 1, "digits": [], "offset": 0.0, "past": 0}}],
 "masks": [[["110", "111", "011"]]],
 "begin": {"position": {"shape": [3, 10], "at": [1, 12, 23], "is": [1.0, 1.0, 1.0]}},
 "layers": [

@@ -23,7 +23,7 @@
 "parameters": 4160,
 "bos": false,
 "registers": {"1": "is token 0", "2": "is token 1"},
-"stages": [{"name": "gather", "layers": 1, "does": "Every token gets its position, and the whole sequence in its slots.", "reading": {"label": "slots", "first": 3, "count": 2, "digits": [], "offset": 0.0, "past": 0}}, {"name": "interpolate", "layers": 17, "does": "Every token interpolates f between nearby grid points: the values at the nodes around x, with their weights.", "reading": {"label": "candidate outputs, other tokens' shifted by -2", "first": 1, "count": 2, "digits": [], "offset": 0.0, "past": 0}}, {"name": "select", "layers": 1, "does": "Every token keeps its own values.", "reading": {"label": "T", "first": 0, "count": 1, "digits": [], "offset": 0.0, "past": 0}}],
+"stages": [{"name": "gather", "layers": 1, "does": "Every token gets its position, and the whole sequence in its slots.", "reading": {"label": "slots", "first": 3, "count": 2, "digits": [], "offset": 0.0, "past": 0}}, {"name": "interpolate", "layers": 17, "does": "Every token interpolates f between nearby grid points: the values at the nodes around x, with their weights. Every token computes the outputs of all tokens; those of other tokens are shifted by -2 and cut off in the next stage.", "reading": {"label": "candidate outputs, other tokens' shifted by -2", "first": 1, "count": 2, "digits": [], "offset": 0.0, "past": 0}}, {"name": "select", "layers": 1, "does": "Every token keeps its own values.", "reading": {"label": "T", "first": 0, "count": 1, "digits": [], "offset": 0.0, "past": 0}}],
 "masks": [[["11", "11"]]],
 "begin": {"position": {"shape": [2, 5], "at": [1, 7], "is": [1.0, 1.0]}},
 "layers": [
