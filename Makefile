@@ -15,7 +15,8 @@ demo: .venv/core
 
 # One torch thread per worker: more would fight for the same cores.
 test: .venv/full
-	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses=auto
+	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses=auto -m "not long"
+	@echo "Left to make soak: the tests marked long, and more of what the fuzzers try."
 
 # The documentation, in site/: pages, notebooks (run once, then kept in build/), and all its links.
 docs: .venv/docs
@@ -25,9 +26,11 @@ docs: .venv/docs
 	$(BIN)/python docs/_ext/links.py build/docs/site
 	mv build/docs/site site
 
-# The fuzzers of the tests, many times as long: forgeries, calls, command lines, files, configs.
+# What make test leaves out, then its fuzzers, many times as long: forgeries, calls, command lines,
+# files, configs.
 SOAK ?= 50
 soak: .venv/full
+	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses=auto -m long
 	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses=auto --soak=$(SOAK) \
 		tests/fuzz tests/construct/test_forger.py
 

@@ -70,6 +70,7 @@ SAID = {
 }
 
 
+@pytest.mark.long  # `make docs` runs them too
 @pytest.mark.parametrize("page", PAGES)
 def test_a_page(
     page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

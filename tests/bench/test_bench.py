@@ -2,6 +2,8 @@ import time
 from functools import partial
 from pathlib import Path
 
+import pytest
+
 from anyseq.base import extra_bytes, medians, seconds
 from anyseq.bench import bench_adaptive, bench_construct, bench_fit
 from anyseq.cli.bench_text import adaptive_text, construct_text, fit_text
@@ -26,6 +28,7 @@ def test_memory_is_the_peak_above_what_was_held() -> None:
     assert 0 <= extra_bytes(lambda: None) <= batches
 
 
+@pytest.mark.long
 def test_bench_construct_measures_what_it_says() -> None:
     """The figures themselves are for quiet machines; sizes and agreement hold anywhere."""
     stages: list[str] = []

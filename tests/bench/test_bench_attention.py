@@ -31,6 +31,7 @@ def figures() -> dict[str, Any]:
         return bench.bench_attention(tokens=1024, longest=2048, shapes=small, beside=1)
 
 
+@pytest.mark.long
 def test_everybody_who_should_computes_the_formula(figures: dict[str, Any]) -> None:
     rows = {(row["pattern"].partition("(")[0], row["contestant"]): row["matches"]
             for row in figures["training"]}  # fmt: skip
@@ -43,6 +44,7 @@ def test_everybody_who_should_computes_the_formula(figures: dict[str, Any]) -> N
     assert figures["urpe"]["matches"] is True
 
 
+@pytest.mark.long
 def test_everyday_shapes_are_measured_quiet_and_beside_others(figures: dict[str, Any]) -> None:
     rows = figures["shapes"]
     assert [row["shape"] for row in rows[::6]] == [[2, 4, 2, 256], [3, 2, 2, 97]]

@@ -40,6 +40,7 @@ def test_without_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
 @compiles
 @pytest.mark.skipif(not has_compiler(), reason="inductor writes C++, and there is no compiler")
 @pytest.mark.filterwarnings("ignore:`torch.jit.script_method`:DeprecationWarning")  # of inductor
+@pytest.mark.long
 def test_one_graph_serves_all_lengths() -> None:
     found = everyday.first_step("Rotary", 1)
     assert found["graphs"] == 1

@@ -219,7 +219,15 @@ def test_it_learns(layers: list[aq.Layer]) -> None:
 @compiles
 @pytest.mark.parametrize(
     ("position", "causal"),
-    [*((position, True) for position in POSITIONS), (aq.URPE(), False), (aq.Absolute(), False)],
+    [
+        (aq.URPE(), False),
+        (aq.Rotary(), True),
+        *(
+            pytest.param(position, causal, marks=pytest.mark.long)
+            for position, causal in [(aq.Absolute(), False), *((one, True) for one in POSITIONS)]
+            if position != aq.Rotary()
+        ),
+    ],
     ids=str,
 )
 def test_it_compiles_whole(position: Position, causal: bool) -> None:

@@ -12,7 +12,13 @@ from models.faults.faulty import FAULTY_AS_SHIPPED
 from models.faults.healthy import HEALTHY, NOT_CHECKED, checks
 
 
-@pytest.mark.parametrize("name", HEALTHY)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.long) if number % 2 else name
+        for number, name in enumerate(HEALTHY)
+    ],
+)
 def test_nothing_is_found_in_healthy_models(name: str, capfd: pytest.CaptureFixture[str]) -> None:
     with warnings.catch_warnings(action="ignore"):  # of what building it says
         model, declared = HEALTHY[name]()
