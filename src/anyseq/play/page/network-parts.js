@@ -24,8 +24,9 @@ window.NetworkParts = (() => {
   const bound = rounded(Math.ceil);
   const seen = rounded(Math.floor);
 
-  /* The text in parts for an element, with each "5.5e-17" in a span that keeps it on one line. */
-  const prose = (text) => text.split(/(\d[\d.]*e-\d+)/).map((part, at) =>
+  /* The text in parts for an element, with each "5.5e-17" and "98 %" in a span that keeps it on
+     one line. */
+  const prose = (text) => text.split(/(\d[\d.]*(?:e-\d+| %))/).map((part, at) =>
     (at % 2 ? element("span", { class: "network-number" }, part) : part));
 
   /* A select of all networks, which grows when one is added. Returns {node, input}. */
