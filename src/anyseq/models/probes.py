@@ -111,12 +111,11 @@ def _commutes(function: Function, x: torch.Tensor, kind: str, size: float) -> bo
 
 def _changes(function: Function, x: torch.Tensor, size: float) -> np.ndarray:
     """(tokens, tokens) bool [k, j]: output k changes when token j of x (tokens, features) does."""
-    found = []
+    found, out = [], function(x[None])
     for chosen in _parts(len(x)):
-        same = x.expand(len(chosen), -1, -1).contiguous()
-        moved = same.clone()
+        moved = x.repeat(len(chosen), 1, 1)
         moved[range(len(chosen)), chosen] = 1 - x[chosen]
-        found.append((function(moved) - function(same)).abs().amax(2) > size)  # [j, k]
+        found.append((function(moved) - out).abs().amax(2) > size)  # [j, k]
     return np.asarray(torch.cat(found)).T
 
 
