@@ -15,6 +15,8 @@ from transformers import (
     Gemma3nTextConfig,
     LlamaConfig,
     LlamaModel,
+    MistralConfig,
+    MistralForCausalLM,
     T5Config,
     T5ForConditionalGeneration,
 )
@@ -412,3 +414,26 @@ def test_layers_that_borrow_keys_are_idle_in_a_proof() -> None:
     assert proved.universal is True
     assert proved.certificate is not None
     assert proved.certificate.design == with_bos[1]
+
+
+def test_a_window_that_a_longer_model_has_lost_is_noticed() -> None:
+    """It is wider than the few tokens on which long models are compared: without it the answer
+    would be about a model that is not this one."""
+    config = MistralConfig(
+        vocab_size=50, hidden_size=16, intermediate_size=32, num_hidden_layers=1,
+        num_attention_heads=2, num_key_value_heads=2, max_position_embeddings=112,
+        sliding_window=40, attn_implementation="sdpa",
+    )  # fmt: skip
+    model = MistralForCausalLM(config)
+    attention: Any = model.model.layers[0].self_attn
+    own: Any = type(attention)
+
+    class Unmasked(own):  # type: ignore[misc]
+        def forward(self, hidden_states: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+            return super().forward(hidden_states, *args, **kwargs | {"attention_mask": None})
+
+    assert aq.check(model).universal is False
+    attention.__class__ = Unmasked
+    verdict = aq.check(model)
+    assert verdict.universal is None
+    assert any(one.rule == "description" and one.holds is False for one in verdict.findings)

@@ -30,7 +30,6 @@ from anyseq.verdicts.text import AS_READ
 from anyseq.verdicts.verdict import Finding
 
 _PROBED = 256  # tokens; the probe runs several times as many sequences of that many tokens
-_COMPARED = 96  # tokens on which a model is compared with the design that it was read as
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,16 +173,14 @@ def _of_module(module: torch.nn.Module, length: int | None, bos: bool, example: 
 def _probed_length(subject: Subject) -> int | None:
     """How many tokens a model is run on: as many as it is judged for, or fewer if these are too
     many; None if it cannot be run on fewer."""
-    if subject.tokens <= (_PROBED if subject.design is None else _COMPARED):
+    if subject.tokens <= _PROBED:
         return subject.tokens
     if subject.design is None:
         return None
     layers = subject.design.layer_cycle
     lengths = {layer.sees.natural_length for layer in layers if layer.attends}
     lengths |= {layer.position.natural_length for layer in layers}
-    if lengths <= {None}:
-        return USUAL_TOKENS
-    return subject.tokens if subject.tokens <= _PROBED else None
+    return USUAL_TOKENS if lengths <= {None} else None
 
 
 def _of_description(
