@@ -422,7 +422,7 @@ def test_a_window_that_a_longer_model_has_lost_is_noticed() -> None:
     config = MistralConfig(
         vocab_size=50, hidden_size=16, intermediate_size=32, num_hidden_layers=1,
         num_attention_heads=2, num_key_value_heads=2, max_position_embeddings=112,
-        sliding_window=40, attn_implementation="sdpa",
+        sliding_window=40,
     )  # fmt: skip
     model = MistralForCausalLM(config)
     attention: Any = model.model.layers[0].self_attn
