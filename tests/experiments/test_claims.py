@@ -98,17 +98,17 @@ PERPLEXITIES = {"rpe": 24.0, "urpe": 23.2} | {
     [
         ("classification", ORDERED, "same"),
         ("classification", ORDERED | {"average": 0.7}, "different"),
-        ("classification", ORDERED | {"average": 0.5}, "not comparable"),
-        ("classification", {"attention": 0.6}, "not comparable"),
+        ("classification", ORDERED | {"average": 0.5}, "undecided"),
+        ("classification", {"attention": 0.6}, "undecided"),
         ("masked-lm", ORDERED | HYBRIDS, "same"),
         ("masked-lm", ORDERED | HYBRIDS | {"hybrid-1": 0.4}, "different"),
         ("masked-lm", ORDERED | HYBRIDS | {"hybrid-2": 0.4}, "different"),
         ("masked-lm", ORDERED | HYBRIDS | {"hybrid-3": 0.7}, "different"),
-        ("masked-lm", ORDERED, "not comparable"),
+        ("masked-lm", ORDERED, "undecided"),
         ("language-model", PERPLEXITIES, "same"),
         ("language-model", PERPLEXITIES | {"urpe": 25.0}, "different"),
         ("language-model", PERPLEXITIES | {"random, sparsity 0.65": 20.0}, "different"),
-        ("language-model", {"urpe": 23.2}, "not comparable"),
+        ("language-model", {"urpe": 23.2}, "undecided"),
     ],
 )
 def test_judgements(name: str, values: Mapping[str, float], word: str) -> None:
@@ -116,9 +116,9 @@ def test_judgements(name: str, values: Mapping[str, float], word: str) -> None:
     metric = EXPERIMENTS[name].metric.name
     assert EXPERIMENTS[name].judge(table(name, seeds, metric)).word == word
     tiny = replace(table(name, seeds, metric), scale="tiny")
-    assert EXPERIMENTS[name].judge(tiny).word == "not comparable"
+    assert EXPERIMENTS[name].judge(tiny).word == "undecided"
     stand_in = EXPERIMENTS[name].judge(table(name, seeds, metric, real=0.0))
-    assert (stand_in.word, "without the data" in stand_in.reason) == ("not comparable", True)
+    assert (stand_in.word, "without the data" in stand_in.reason) == ("undecided", True)
 
 
 def test_a_run_without_the_mark_is_not_about_real_data() -> None:
@@ -127,4 +127,4 @@ def test_a_run_without_the_mark_is_not_about_real_data() -> None:
     (*others, last) = marked.rows
     assert last["metric"] == "real_data"
     unmarked = replace(marked, rows=others)
-    assert about_real_data(unmarked, Judgement("same", "")).word == "not comparable"
+    assert about_real_data(unmarked, Judgement("same", "")).word == "undecided"

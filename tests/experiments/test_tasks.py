@@ -233,17 +233,17 @@ ALL_GOOD = by_vocabulary({position: (value,) * 3 for position, value in GOOD.ite
         ("position-identification", {**ALL_GOOD, "urpe": 0.98}, "different"),
         ("position-identification", {**ALL_GOOD, "absolute, vocabulary 1000": 0.98}, "different"),
         ("position-identification", {**ALL_GOOD, "rpe, vocabulary 10000": 0.9}, "different"),
-        ("position-identification", GOOD, "not comparable"),
+        ("position-identification", GOOD, "undecided"),
         ("constant-input", GOOD | {"none": 1 / 32, "rpe": 1 / 32}, "same"),
         ("constant-input", GOOD | {"none": 1 / 32, "rpe": 1 / 8 + 1e-3}, "different"),
         ("even-tokens", EvenTokens.published, "same"),
         ("even-tokens", {**EvenTokens.published, "rpe": 0.9}, "different"),
-        ("even-tokens", {"urpe": 1.0}, "not comparable"),
+        ("even-tokens", {"urpe": 1.0}, "undecided"),
     ],
 )
 def test_judgements(name: str, values: Mapping[str, float], word: str) -> None:
     assert EXPERIMENTS[name].judge(table(name, "small", values)).word == word
-    tiny = word if name == "constant-input" else "not comparable"
+    tiny = word if name == "constant-input" else "undecided"
     assert EXPERIMENTS[name].judge(table(name, "tiny", values)).word == tiny
 
 
@@ -259,7 +259,7 @@ def test_a_single_seed_is_not_enough() -> None:
     both = table("even-tokens", "small", EvenTokens.published)
     fewer = [row for row in both.rows if (row["setting"], row["seed"]) != ("rpe", 1)]
     found = EvenTokens().judge(Table("even-tokens", "small", fewer))
-    assert found.word == "not comparable"
+    assert found.word == "undecided"
     assert "with a single seed of rpe:" in found.reason
 
 
@@ -269,7 +269,7 @@ def test_the_judgement_of_copying() -> None:
         for cell in Copying().grid("small")
     }
     assert Copying().judge(table("copying", "small", values)).word == "same"
-    assert Copying().judge(table("copying", "tiny", values)).word == "not comparable"
+    assert Copying().judge(table("copying", "tiny", values)).word == "undecided"
     for changed in ({"fixed-union, 4 layers": 0.9}, {"star, 4 layers": 1.0}):
         judgement = Copying().judge(table("copying", "small", values | changed))
         assert judgement.word == "different"
@@ -307,7 +307,7 @@ def test_the_judgement_of_overhead() -> None:
     assert "not run yet" in Overhead().judge(table("overhead", "small", {})).reason
     few = table("overhead", "small", {"urpe, 512 tokens": 1.02}, "time_against_rpe")
     both = table("overhead", "small", {"urpe, 512 tokens": 1.1}, "memory_against_rpe")
-    assert Overhead().judge(few).word == "not comparable"
+    assert Overhead().judge(few).word == "undecided"
     assert Overhead().judge(Table("overhead", "small", [*few.rows, *both.rows])).word == "same"
     slow = table("overhead", "small", {"urpe, 512 tokens": 1.5}, "time_against_rpe")
     assert (

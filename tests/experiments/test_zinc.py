@@ -153,9 +153,9 @@ def table(real: float, rpe: float, urpe: float) -> Table:
 def test_judgements() -> None:
     assert Zinc().judge(table(1.0, 0.3, 0.25)).word == "same"
     assert Zinc().judge(table(1.0, 0.25, 0.3)).word == "different"
-    assert Zinc().judge(table(1.0, 0.25, 0.25)).word == "not comparable"
+    assert Zinc().judge(table(1.0, 0.25, 0.25)).word == "undecided"
     generated = Zinc().judge(table(0.0, 0.3, 0.25))
-    assert generated.word == "not comparable"
+    assert generated.word == "undecided"
     assert "without the data" in generated.reason
 
 

@@ -28,6 +28,7 @@ def reproduce(
     out: Path = Path("anyseq-reproduce"),
     data: Path | None = None,
     report: Path | None = None,
+    keep: Path | None = None,
     listed: Annotated[bool, Parameter(name="--list", negative=())] = False,
     board: Annotated[bool, Parameter(name="--tensorboard", negative=())] = False,
     json: bool = False,
@@ -53,6 +54,9 @@ def reproduce(
     report
         Run nothing: write report.md and a picture for each experiment into this folder of results,
         or of a results.json alone.
+    keep
+        With --report: put the results into this folder of kept ones, without their checkpoints,
+        and write its report.
     listed
         Run nothing: list the experiments.
     board
@@ -62,10 +66,12 @@ def reproduce(
     """
     if sum((name is not None, report is not None, listed)) != 1:
         raise InvalidArgument("reproduce: expected one of NAME, --list and --report DIR")
+    if keep is not None and report is None:
+        raise InvalidArgument(f"--keep {keep}: expected --report DIR with it, whose results to keep")
     if listed:
         _list(json)
     elif report is not None:
-        _report(report, json)
+        _report(report, keep, json)
     elif name is not None:
         from anyseq.experiments import is_main_process, tensorboard, unwatched
         from anyseq.experiments import reproduce as rerun
@@ -96,9 +102,11 @@ def _wrapped(text: str) -> str:
     return textwrap.fill(text, 80, initial_indent="    ", subsequent_indent="    ")
 
 
-def _report(folder: Path, json: bool) -> None:
+def _report(folder: Path, keep: Path | None, json: bool) -> None:
     from anyseq.base import write_text
+    from anyseq.experiments import keep as put
     from anyseq.experiments import kept_tables, report_text, tables, write_results
+    from anyseq.pictures.curves import curves_figure
     from anyseq.pictures.experiment import experiment_figure
     from anyseq.pictures.style import save
 
@@ -109,11 +117,18 @@ def _report(folder: Path, json: bool) -> None:
         found = kept_tables(folder)
     if not found:
         raise FileProblem(f"--report {folder}: no finished run is there, and no results.json")
+    if keep is not None:
+        folder = keep
+        found = put(found, folder)
     parts = ["# Experiments: tables\n"]
     for table in found:
-        picture = f"{table.experiment}-{table.scale}.png"
-        save(experiment_figure(table), folder / picture)
-        parts.append(f"{report_text([table])}\n![{table.experiment}]({picture})\n")
+        name = f"{table.experiment}-{table.scale}"
+        pictures = {name: experiment_figure(table), f"{name}-curves": curves_figure(table)}
+        parts.append(report_text([table]))
+        for file, picture in pictures.items():
+            if picture is not None:
+                save(picture, folder / f"{file}.png")
+                parts.append(f"![{table.experiment}]({file}.png)\n")
     write_text(folder / "report.md", "\n".join(parts))
     _print(found, json)
     if not json:

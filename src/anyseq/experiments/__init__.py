@@ -4,7 +4,7 @@ from anyseq.experiments.catalogue import EXPERIMENTS
 from anyseq.experiments.data import Data
 from anyseq.experiments.engine import is_main_process, own_random_state
 from anyseq.experiments.experiment import SCALES, AnyExperiment, Cell, Judgement
-from anyseq.experiments.kept import kept_tables
+from anyseq.experiments.kept import keep, kept_tables
 from anyseq.experiments.peer import step_seconds
 from anyseq.experiments.report import report_text
 from anyseq.experiments.reproduce import reproduce, tables, unwatched, write_results
@@ -25,6 +25,7 @@ __all__ = [
     "Table",
     "Watch",
     "is_main_process",
+    "keep",
     "kept_tables",
     "own_random_state",
     "report_text",

@@ -86,7 +86,7 @@ def judged(table: Table, claims: Sequence[Claim]) -> Judgement:
     if table.scale == "tiny":
         return TINY
     if {row["seed"] for row in table.rows} == {0}:
-        return Judgement("not comparable", "a single seed shows no spread")
+        return Judgement("undecided", "a single seed shows no spread")
     names = {False: "the other way round", None: "undecided", True: "as claimed"}
     found = decided(claims)
     parts = {
@@ -100,7 +100,7 @@ def judged(table: Table, claims: Sequence[Claim]) -> Judgement:
     )
     if parts[False]:
         return Judgement("different", reason)
-    return Judgement("not comparable" if parts[None] else "same", reason)
+    return Judgement("undecided" if parts[None] else "same", reason)
 
 
 def about_real_data(table: Table, found: Judgement) -> Judgement:
@@ -114,4 +114,4 @@ def about_real_data(table: Table, found: Judgement) -> Judgement:
     }
     if runs == real:
         return found
-    return Judgement("not comparable", f"without the data. {found.reason}")
+    return Judgement("undecided", f"without the data. {found.reason}")

@@ -16,7 +16,7 @@ To add one, write a file with
         def grid(self, scale): ...           # the cells, one per setting
         def task(self, cell, data): ...      # a Task: batches and what to measure on them
         def model(self, cell): ...           # a torch module; its random numbers are seeded
-        def judge(self, table): ...          # same, different or not comparable, and why
+        def judge(self, table): ...          # same, different or undecided, and why
         def sources(self, cell, data): ...   # if the task reads data: which
         def peer(self, cell): ...            # if torch has the parts: the same model, for the speed
 
@@ -98,6 +98,7 @@ class Cell:
     weight_decay: AdamW's.
     start: the setting whose trained weights, of the same seed, this one begins with, where names
         and shapes agree; it must come earlier in the grid. None: random weights.
+    points: of its curve, how often the model is measured on held-out batches; the last is the end.
     """
 
     setting: str
@@ -107,6 +108,7 @@ class Cell:
     warm_up: int = 0
     weight_decay: float = 0.0
     start: str | None = None
+    points: int = 1
 
 
 class Metric(NamedTuple):
@@ -119,11 +121,11 @@ class Metric(NamedTuple):
 class Judgement(NamedTuple):
     """Whether the measurements agree with the paper, and why."""
 
-    word: Literal["same", "different", "not comparable"]
+    word: Literal["same", "different", "undecided"]
     reason: str
 
 
-TINY = Judgement("not comparable", "scale tiny only shows that everything runs")
+TINY = Judgement("undecided", "scale tiny only shows that everything runs")
 """The judgement of a table at that scale, unless the claim is about every size."""
 
 C = TypeVar("C", bound=Cell)

@@ -4,7 +4,8 @@
         config.json            the cell, the seed, which data, the precision
         step-00000200/         the last checkpoint: model, optimiser (safetensors), state (JSON)
         metrics.jsonl          a line for each report of the loss
-        result.json            the metrics, once the run is over
+        record.json            the curve, and how the run was made, once it is over
+        result.json            the metrics, once it is over
         .lock                  held while a process works here
 
 Everything but metrics.jsonl is written whole or not at all, and metrics.jsonl is cut back to the
@@ -134,6 +135,22 @@ class RunFolder:
         """Delete what came after a step: it will be computed again."""
         kept = [json.dumps(line) + "\n" for line in self.metrics() if line["step"] <= step]
         write_text(self._metrics, "".join(kept))
+
+    def write_record(
+        self, sittings: Sequence[Mapping[str, Any]], end: Mapping[str, float] | None = None
+    ) -> None:
+        """Write how the run was made, and its curve, whose last point is `end`."""
+        looks = [
+            {"step": line["step"]} | line["held_out"]
+            for line in self.metrics()
+            if "held_out" in line
+        ]
+        record = {"sittings": sittings, "curve": [*looks, *([] if end is None else [end])]}
+        write_text(self.folder / "record.json", json.dumps(record, indent=1, allow_nan=False))
+
+    def record(self) -> dict[str, Any]:
+        """What `write_record` has written; empty for a run that was made before there was any."""
+        return self._read_json(self.folder / "record.json") or {"sittings": [], "curve": []}
 
     def write_result(self, metrics: Mapping[str, float]) -> None:
         """Write the metrics of the finished run."""

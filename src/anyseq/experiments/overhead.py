@@ -88,9 +88,9 @@ class Overhead(Experiment[PositionCell]):
             table.summary(setting, metric) for metric in (self.metric.name, "memory_against_rpe")
         )
         if time is None:
-            return Judgement("not comparable", f"not run yet: {setting}")
+            return Judgement("undecided", f"not run yet: {setting}")
         if memory is None:
-            return Judgement("not comparable", f"no memory was measured at {setting}")
+            return Judgement("undecided", f"no memory was measured at {setting}")
         costs = f"{time.mean:.3f} times RPE's time and {memory.mean:.3f} times its memory"
         little = max(time.mean, memory.mean) <= _SMALL_COST
         return Judgement("same" if little else "different", f"{costs} at {setting}")

@@ -138,7 +138,7 @@ def judged(table: Table, *, solved: Sequence[str], failed: Mapping[str, float]) 
     `failed` stays below its limit; a single seed could be chance."""
     found = {name: table.summary(name, ACCURACY.name) for name in (*solved, *failed)}
     if missing := [name for name, one in found.items() if one is None]:
-        return Judgement("not comparable", f"not run yet: {', '.join(missing)}")
+        return Judgement("undecided", f"not run yet: {', '.join(missing)}")
     seen = {name: one for name, one in found.items() if one is not None}
     short = [f"{name} has {seen[name].lowest:.3f}" for name in solved if seen[name].lowest < SOLVED]
     high = [
@@ -152,5 +152,5 @@ def judged(table: Table, *, solved: Sequence[str], failed: Mapping[str, float]) 
     reason = f"{SOLVED} or more with every seed: {'; '.join(solved)}. Below: {low}"
     if single := [name for name, one in seen.items() if one.seeds == 1]:
         reason = f"as claimed so far, but with a single seed of {'; '.join(single)}: {reason}"
-        return Judgement("not comparable", reason)
+        return Judgement("undecided", reason)
     return Judgement("same", reason)

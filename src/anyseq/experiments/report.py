@@ -49,7 +49,37 @@ def table_text(table: Table) -> str:
         verb = "is" if count == 1 else "are"
         which = "; ".join(table.left_out)
         lines += ["", f"{runs} of another configuration {verb} left out: {which}."]
+    if said := _circumstances(table):
+        lines += ["", said]
     return "\n".join(lines) + "\n"
+
+
+def _circumstances(table: Table) -> str:
+    """How the runs were made: everything that differs between them, and how far."""
+    made = [sitting for record in table.records for sitting in record.sittings]
+    if not made:
+        return ""
+
+    def each(name: str) -> str:
+        return ", ".join(sorted({str(one[name]) for one in made}))
+
+    loads = [one["load"] for one in made if one["load"] is not None]
+    minutes = [sum(one["seconds"] for one in record.sittings) / 60 for record in table.records]
+    parts = [
+        f"Made at commit {each('commit')} with torch {each('torch')}",
+        f"threads of a run: {each('threads')}",
+        f"mixed precision: {each('precision')}",
+        f"cores: {each('cores')}",
+        f"minutes of training steps: {_range(minutes)}",
+    ]
+    if loads:
+        parts.append(f"processes that wanted a core meanwhile, with the run: {_range(loads)}")
+    return "; ".join(parts) + "."
+
+
+def _range(values: Sequence[float]) -> str:
+    low, high = f"{min(values):.1f}", f"{max(values):.1f}"
+    return low if low == high else f"{low} to {high}"
 
 
 def _number(found: Summary | None, places: int | None = None) -> str:

@@ -1,18 +1,19 @@
 """All runs of an experiment, and the rows of results.
 
     out/results.json                                   all rows, rewritten after each run
+    out/records.json                                   all curves, and how the runs were made
     out/<experiment>/<scale>/<setting>/seed-<seed>/    a run
 
-results.json is made from the runs, so nothing in it can be lost or doubled.
+Both files are made from the runs, so nothing in them can be lost or doubled.
 """
 
 from __future__ import annotations
 
-import json
 import re
 import signal
 import threading
-from collections.abc import Callable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from itertools import count, product
@@ -20,13 +21,15 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple
 
-from anyseq.base import at_least_one, one_of, write_text
+from anyseq.base import at_least_one, one_of
 from anyseq.experiments.catalogue import EXPERIMENTS
 from anyseq.experiments.data import Data
 from anyseq.experiments.engine import accelerator, is_main_process
 from anyseq.experiments.experiment import SCALES, AnyExperiment
 from anyseq.experiments.folder import RunFolder
+from anyseq.experiments.kept import write_kept
 from anyseq.experiments.lock import locked
+from anyseq.experiments.record import Record, Sitting
 from anyseq.experiments.table import Row, Table
 from anyseq.experiments.train import Run, Sight, Watch
 
@@ -78,7 +81,11 @@ def reproduce(
 
 def _finish(run: Run, out: Path, watch: Watch, stop: Callable[[], bool]) -> None:
     """Measure or train, and keep the result."""
+    sitting, began = Sitting.now(accelerator().mixed_precision), time.perf_counter()
     found = run.experiment.measure(run.cell, run.seed)
+    if found is not None and is_main_process():
+        sitting.goes_on(time.perf_counter() - began)
+        run.folder.write_record([asdict(sitting)])
     if found is None:
         found = run.train(watch, stop)
         _keep(run.folder, found, out)  # whatever becomes of what follows
@@ -97,25 +104,32 @@ def tables(out: Path) -> list[Table]:
     with another configuration than today's are only named."""
     found = []
     for experiment, scale, runs in _grids(out):
-        rows = [row for run in runs if run.is_todays for row in run.rows]
+        todays = [run for run in runs if run.is_todays]
         left_out = [run.name for run in runs if not run.is_todays]
-        found.append(Table(experiment.name, scale, rows, left_out))
+        found.append(_table(experiment, scale, todays, left_out))
     return found
 
 
+def _table(
+    experiment: AnyExperiment, scale: str, runs: Sequence[_Finished], left_out: Sequence[str] = ()
+) -> Table:
+    rows = [row for run in runs for row in run.rows]
+    return Table(experiment.name, scale, rows, left_out, [run.record for run in runs])
+
+
 def write_results(out: Path) -> None:
-    """results.json of a folder: all rows, whatever their configuration."""
+    """The two files of a folder: all runs, whatever their configuration."""
     with locked(out, wait=True):  # or a run that ended meanwhile might be missing
-        for draft in out.glob(".results.json.*.draft"):  # of a write that was killed
+        for draft in out.glob(".re*.json.*.draft"):  # of a write that was killed
             draft.unlink(missing_ok=True)
-        rows = [row for _, _, runs in _grids(out) for run in runs for row in run.rows]
-        write_text(out / "results.json", json.dumps(rows, indent=1, allow_nan=False) + "\n")
+        write_kept(out, [_table(*each) for each in _grids(out)])
 
 
 class _Finished(NamedTuple):
     name: str
     is_todays: bool
     rows: list[Row]
+    record: Record
 
 
 def _grids(out: Path) -> Iterator[tuple[AnyExperiment, str, list[_Finished]]]:
@@ -142,6 +156,7 @@ def _finished(out: Path, experiment: AnyExperiment, scale: str) -> Iterator[_Fin
                 f"{cell.setting}, seed {seed}",
                 run.is_of(asdict(cell)),
                 [place | {"metric": metric, "value": value} for metric, value in result.items()],
+                Record(cell.setting, seed, **run.record()),
             )
 
 

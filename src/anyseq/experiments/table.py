@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from anyseq.experiments.record import Record
+
 Row = dict[str, Any]
 """{experiment, scale, setting, seed, metric, value}."""
 
@@ -21,16 +23,27 @@ class Summary(NamedTuple):
     seeds: int
 
 
+class Point(NamedTuple):
+    """Of a learning curve: mean, lowest and highest over the seeds that were measured there."""
+
+    step: int
+    mean: float
+    lowest: float
+    highest: float
+
+
 @dataclass(frozen=True)
 class Table:
     """The rows of one experiment at one scale.
 
-    left_out: the runs, by setting and seed, that are there but have another configuration."""
+    left_out: the runs, by setting and seed, that are there but have another configuration.
+    records: of the runs, those that are known."""
 
     experiment: str
     scale: str
     rows: Sequence[Row]
     left_out: Sequence[str] = ()
+    records: Sequence[Record] = ()
 
     @property
     def settings(self) -> list[str]:
@@ -56,6 +69,18 @@ class Table:
         if len(values) > 1:
             spread = math.sqrt(math.fsum((v - mean) ** 2 for v in values) / (len(values) - 1))
         return Summary(mean, spread, min(values), max(values), len(values))
+
+    def curve(self, setting: str, metric: str) -> list[Point]:
+        """The metric on held-out data, against steps; empty without records."""
+        at: dict[int, list[float]] = {}
+        for record in self.records:
+            if record.setting == setting:
+                for step, value in record.points(metric):
+                    at.setdefault(step, []).append(value)
+        return [
+            Point(step, math.fsum(values) / len(values), min(values), max(values))
+            for step, values in sorted(at.items())
+        ]
 
     def means(self, metric: str) -> dict[str, float]:
         """setting -> mean over the seeds, where there are any."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import asdict, dataclass, field
+from typing import Any, NamedTuple
 
 from anyseq.base import generator, seed_of
 from anyseq.errors import FileProblem, TrainingDiverged
@@ -19,6 +19,7 @@ from anyseq.experiments.engine import Engine, accelerator, own_random_state
 from anyseq.experiments.experiment import AnyExperiment, Cell
 from anyseq.experiments.folder import RunFolder
 from anyseq.experiments.peer import step_seconds
+from anyseq.experiments.record import Sitting
 from anyseq.experiments.state import started_from
 
 _LOOKS = 100  # lines of metrics.jsonl, if a run has as many steps
@@ -42,11 +43,13 @@ Watch = Callable[[Sight], None]
 
 @dataclass
 class _Progress:
-    """What a checkpoint holds besides tensors: steps made, and seconds in them and in batches."""
+    """What a checkpoint holds besides tensors: steps made, seconds in them and in batches, and who
+    made them."""
 
     step: int = 0
     seconds: float = 0.0
     data_seconds: float = 0.0
+    sittings: list[dict[str, Any]] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -66,10 +69,9 @@ class Run:
             engine = self._engine()
             progress = self._resume(engine)
             self._steps(engine, progress, watch, stop)
-            metrics = engine.evaluate()
-        for name, value in metrics.items():
-            if not math.isfinite(value):
-                raise TrainingDiverged(f"{self._name}: {name} is {value} at the end")
+            metrics = self._measured(engine, self.cell.steps)
+        if engine.is_main:
+            self.folder.write_record(progress.sittings, metrics | {"step": self.cell.steps})
         return metrics | {
             "steps_per_second": self.cell.steps / progress.seconds,
             "data_share": progress.data_seconds / progress.seconds,
@@ -113,7 +115,9 @@ class Run:
         self, engine: Engine, progress: _Progress, watch: Watch, stop: Callable[[], bool]
     ) -> None:
         cell, written = self.cell, time.monotonic()
-        every = max(1, cell.steps // _LOOKS)
+        every, measured = max(1, cell.steps // _LOOKS), max(1, cell.steps // cell.points)
+        sitting = Sitting.now(str(engine.accelerator.mixed_precision))
+        counted, earlier = progress.seconds, progress.sittings
         while progress.step < cell.steps:
             began = time.perf_counter()
             batch = engine.task.batch(
@@ -131,12 +135,19 @@ class Run:
             progress.data_seconds += made - began
             progress.seconds += time.perf_counter() - began
             over = progress.step == cell.steps
+            line: dict[str, Any] = {}
+            if progress.step % every == 0 or over:
+                line = {"loss": loss}
+            if progress.step % measured == 0 and not over:
+                line |= {"held_out": self._measured(engine, progress.step)}
             if engine.is_main:
-                if progress.step % every == 0 or over:
-                    self.folder.add_metrics({"step": progress.step, "loss": loss})
+                if line:
+                    self.folder.add_metrics({"step": progress.step} | line)
                 rate = progress.step / progress.seconds
                 watch(Sight(cell.setting, self.seed, progress.step, cell.steps, loss, rate))
             if keeping or stopping or over:
+                sitting.goes_on(progress.seconds - counted)
+                counted, progress.sittings = progress.seconds, [*earlier, asdict(sitting)]
                 self._keep(engine, progress)
                 written = time.monotonic()
             if stopping and not over:
@@ -150,6 +161,14 @@ class Run:
         if engine.is_main:
             self.folder.write_checkpoint(progress.step, vars(progress), state)
         engine.accelerator.wait_for_everyone()
+
+    def _measured(self, engine: Engine, step: int) -> dict[str, float]:
+        """On the held-out batches."""
+        metrics = engine.evaluate()
+        for name, value in metrics.items():
+            if not math.isfinite(value):
+                raise TrainingDiverged(f"{self._name}: {name} is {value} after {step:,} steps")
+        return metrics
 
     @property
     def _name(self) -> str:

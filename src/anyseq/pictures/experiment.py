@@ -13,7 +13,7 @@ from anyseq.pictures.style import COLOURS, INK, figure
 
 _INCHES_A_SETTING = 0.28
 _GAP = 0.6  # between groups, in bars
-_UNITS = {
+UNITS = {
     "accuracy": "accuracy, share of right answers",
     "bleu": "BLEU, points of 100",
     "mae": "mean absolute error, units of the target",
@@ -65,12 +65,17 @@ def experiment_figure(table: Table) -> Figure:
     panel.set_yticks([bar.place for bar in bars], [bar.label for bar in bars])
     panel.set_ylim(end - 0.4, -0.6)
     better = "higher" if experiment.metric.higher_is_better else "lower"
-    panel.set_xlabel(f"{_UNITS.get(metric, metric.replace('_', ' '))} ({better} is better)")
-    name = table.experiment.replace("-", " ").capitalize()
-    says = textwrap.fill(experiment.claim, 88)
-    made.suptitle(f"{name}, at scale {table.scale}\n{says}", fontsize=10, color=INK)
+    panel.set_xlabel(f"{UNITS.get(metric, metric.replace('_', ' '))} ({better} is better)")
+    made.suptitle(headline(table), fontsize=10, color=INK)
     made.legend(loc="outside lower right", ncols=2, fontsize=8, frameon=False)
     return made
+
+
+def headline(table: Table) -> str:
+    """The experiment, the scale, and the claim."""
+    name = table.experiment.replace("-", " ").capitalize()
+    says = textwrap.fill(EXPERIMENTS[table.experiment].claim, 88)
+    return f"{name}, at scale {table.scale}\n{says}"
 
 
 def grouped(settings: list[str]) -> list[tuple[str, list[Bar]]]:
