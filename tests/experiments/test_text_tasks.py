@@ -66,7 +66,7 @@ COUNTING = Reading(torch.arange(OWN, 60), torch.arange(OWN, 31), 2.0)
 
 
 def test_a_language_model_names_the_next_token() -> None:
-    task = NextToken(COUNTING, tokens=4, rows=100, real_data=False)
+    task = NextToken(COUNTING, tokens=4, rows=100, sparsity=0.0, real_data=False)
     for batch in (task.batch(5, generator(0)), *task.held_out()):
         assert batch["input"].shape[1] == 4
         assert torch.equal(batch["target"], batch["input"] + 1)
@@ -76,7 +76,9 @@ def test_a_language_model_names_the_next_token() -> None:
 
 
 def test_perplexity_of_knowing_nothing() -> None:
-    found = NextToken(COUNTING, tokens=4, rows=100, real_data=False).finish({"loss": math.log(64)})
+    found = NextToken(COUNTING, tokens=4, rows=100, sparsity=0.0, real_data=False).finish(
+        {"loss": math.log(64)}
+    )
     assert found["perplexity"] == pytest.approx(64)
     assert found["bits_per_character"] == pytest.approx(6 / 2)
     assert found["real_data"] == 0.0

@@ -27,6 +27,7 @@ def reproduce(
     seeds: int = 3,
     out: Path = Path("anyseq-reproduce"),
     data: Path | None = None,
+    only: str = "*",
     report: Path | None = None,
     keep: Path | None = None,
     listed: Annotated[bool, Parameter(name="--list", negative=())] = False,
@@ -51,6 +52,8 @@ def reproduce(
         The folder for checkpoints and results.json; experiments can share it.
     data
         A folder with the experiment's files; without it, what every machine has.
+    only
+        The settings whose names match this, such as "*, 4 layers"; another process can run others.
     report
         Run nothing: write report.md and a picture for each experiment into this folder of results,
         or of a results.json alone.
@@ -67,7 +70,9 @@ def reproduce(
     if sum((name is not None, report is not None, listed)) != 1:
         raise InvalidArgument("reproduce: expected one of NAME, --list and --report DIR")
     if keep is not None and report is None:
-        raise InvalidArgument(f"--keep {keep}: expected --report DIR with it, whose results to keep")
+        raise InvalidArgument(
+            f"--keep {keep}: expected --report DIR with it, whose results to keep"
+        )
     if listed:
         _list(json)
     elif report is not None:
@@ -83,7 +88,9 @@ def reproduce(
                 show(sight)
                 note(sight)
 
-            found = rerun(name, scale=scale, seeds=seeds, out=out, data=data, watch=watch)
+            found = rerun(
+                name, scale=scale, seeds=seeds, out=out, data=data, only=only, watch=watch
+            )
         if is_main_process():
             _print([found], json)
 

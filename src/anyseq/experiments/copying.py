@@ -13,6 +13,7 @@ from anyseq.design import Design
 from anyseq.experiments.data import Data
 from anyseq.experiments.experiment import TINY, Batch, Cell, Experiment, Judgement, Metric
 from anyseq.experiments.peer import TorchPeer
+from anyseq.experiments.sparse import sparsity_of
 from anyseq.experiments.table import Table
 from anyseq.experiments.tokens import IGNORED, SOLVED, DrawnTask, TokenModel
 from anyseq.patterns import Fixed, Pattern, PerHead, Random, Star, Strided
@@ -38,15 +39,16 @@ class CopyCell(Cell):
 _SIZES = {
     "tiny": CopyCell("", 30, 8, 3e-3, tokens=16, period=4, vocab=8, dim=32),
     "small": CopyCell("", 1500, 32, 3e-3, warm_up=100, tokens=32, period=4, vocab=16, dim=64),
-    "medium": CopyCell("", 6000, 32, 1e-3, warm_up=300, tokens=128, period=8, dim=128),
+    # the paper's 256 tokens, ℓ = 16, four heads and one to four layers; 64 features, fewer words
+    "medium": CopyCell("", 1000, 8, 3e-3, warm_up=100, points=10, vocab=16, dim=64),
     "paper": CopyCell("", 40_000, 128, 3e-4, warm_up=4_000),
 }
 
 
-def _as_strided(cell: CopyCell) -> Random:
-    """As many connections as STRIDED has, drawn once; every token attends to itself."""
-    edges = Strided(cell.period).edges(cell.tokens).shape[1]
-    return Random(round(edges / cell.tokens) - 1, seed=0)
+def _as_sparse_as(cycle: tuple[Pattern, ...], cell: CopyCell) -> Random:
+    """As many connections, on average over layers and heads, drawn once; every token attends to
+    itself."""
+    return Random(round((1 - sparsity_of(cycle, cell.tokens)) * cell.tokens) - 1, seed=0)
 
 
 _PATTERNS: Mapping[str, Callable[[CopyCell], tuple[Pattern, ...]]] = {
@@ -57,16 +59,27 @@ _PATTERNS: Mapping[str, Callable[[CopyCell], tuple[Pattern, ...]]] = {
     "fixed-multihead": lambda cell: (PerHead(*Fixed(cell.period).split()),),
     "fixed-sequential": lambda cell: Fixed(cell.period).split(),
     "star": lambda cell: (Star(cell.tokens // 16),),  # ℓ; a copy is 8 steps along the ring away
-    "random": lambda cell: (_as_strided(cell),),
+    "random": lambda cell: (_as_sparse_as((Strided(cell.period),), cell),),
 }
+_MATCHED = {f"random as {name}": name for name in ("star", "fixed-union", "strided-sequential")}
+"""RANDOM of the sparsity of other patterns, with four layers, at medium. MULTIHEAD has the sparsity
+of SEQUENTIAL."""
+
+
+def _cycle(cell: CopyCell) -> tuple[Pattern, ...]:
+    if cell.pattern in _MATCHED:
+        return (_as_sparse_as(_PATTERNS[_MATCHED[cell.pattern]](cell), cell),)
+    return _PATTERNS[cell.pattern](cell)
 
 
 @dataclass(frozen=True)
 class Copy(DrawnTask):
-    """vocab: 0 and the tokens of s; the mask comes after them."""
+    """vocab: 0 and the tokens of s; the mask comes after them. sparsity: of the model, for the
+    table."""
 
     tokens: int
     vocab: int
+    sparsity: float
 
     def batch(self, size: int, rng: torch.Generator) -> Batch:
         half = self.tokens // 2
@@ -74,6 +87,9 @@ class Copy(DrawnTask):
         zero, mask = torch.zeros(size, 1, dtype=s.dtype), torch.full((size, half), self.vocab)
         ignored = torch.full((size, half + 1), IGNORED)
         return {"input": torch.cat([zero, s, mask], 1), "target": torch.cat([ignored, s], 1)}
+
+    def finish(self, means: Mapping[str, float]) -> Mapping[str, float]:
+        return {**means, "sparsity": self.sparsity}
 
 
 def _setting(pattern: str, depth: int) -> str:
@@ -98,21 +114,23 @@ class Copying(Experiment[CopyCell]):
     }
 
     def grid(self, scale: str) -> Sequence[CopyCell]:
+        shapes = [(pattern, depth) for pattern in _PATTERNS for depth in _LAYERS]
+        if scale == "medium":
+            shapes += [(pattern, _LAYERS[-1]) for pattern in _MATCHED]
         return [
             replace(_SIZES[scale], setting=_setting(pattern, depth), pattern=pattern, depth=depth)
-            for pattern in _PATTERNS
-            for depth in _LAYERS
+            for pattern, depth in shapes
         ]
 
     def task(self, cell: CopyCell, data: Data) -> Copy:
-        return Copy(cell.tokens, cell.vocab)
+        return Copy(cell.tokens, cell.vocab, sparsity_of(_cycle(cell), cell.tokens))
 
     def model(self, cell: CopyCell) -> nn.Module:
-        design = Design(cell.tokens, patterns=_PATTERNS[cell.pattern](cell))
+        design = Design(cell.tokens, patterns=_cycle(cell))
         return TokenModel(design, cell.dim, cell.depth, cell.heads, vocab=cell.vocab + 1)
 
     def peer(self, cell: CopyCell) -> nn.Module:
-        design = Design(cell.tokens, patterns=_PATTERNS[cell.pattern](cell))
+        design = Design(cell.tokens, patterns=_cycle(cell))
         return TorchPeer(design, cell.dim, cell.depth, cell.heads, vocab=cell.vocab + 1)
 
     def judge(self, table: Table) -> Judgement:
@@ -127,9 +145,8 @@ class Copying(Experiment[CopyCell]):
         solved = {pattern for pattern, value in found.items() if value >= SOLVED}
         wanted = {f"{name}-{half}" for name in ("strided", "fixed") for half in _HALVES}
         if "random" in solved:
-            drawn = _as_strided(_SIZES[table.scale]).count / _SIZES[table.scale].tokens
-            text += (
-                f"; at this scale RANDOM attends to {drawn:.0%} of all tokens, in the paper 18 %"
-            )
+            cell = replace(_SIZES[table.scale], pattern="random")
+            drawn = 1 - sparsity_of(_cycle(cell), cell.tokens)
+            text += f"; here a token of RANDOM attends to {drawn:.0%} of all tokens"
         same = solved == wanted
         return Judgement("same" if same else "different", f"with four layers: {text}")

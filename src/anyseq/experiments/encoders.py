@@ -4,8 +4,9 @@ patterns."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, TypeVar
 
 import torch
 from torch import nn
@@ -17,6 +18,7 @@ from anyseq.experiments.sparse import DENSE, patterns
 from anyseq.experiments.subwords import MASK, OWN, PAD
 from anyseq.experiments.tokens import IGNORED, TokenModel
 from anyseq.nn import BilinearProjection, SeparableConv
+from anyseq.positions import NoPosition, RelativeBias
 
 MIXERS: Mapping[str, str | Mixer] = {
     "attention": ATTENTION,
@@ -34,7 +36,9 @@ _START = 0.02  # the standard deviation of weights at the start
 @dataclass(frozen=True)
 class EncoderCell(Cell):
     """mixer: a key of `MIXERS`, or "hybrid-k": the first k layers are separable convolutions, the
-    others attention. pattern, sparsity: of attention, as in `sparse.patterns`."""
+    others attention. pattern, sparsity: of attention, as in `sparse.patterns`. relative: whether
+    attention learns a bias for each offset, besides the absolute positions at the input. hidden: of
+    the feed-forward halves; 0 means 4 dim."""
 
     mixer: str = "attention"
     pattern: str = DENSE
@@ -45,6 +49,11 @@ class EncoderCell(Cell):
     heads: int = 4
     vocab: int = 1024
     dropout: float = 0.0
+    relative: bool = False
+    hidden: int = 0
+
+
+E = TypeVar("E", bound=EncoderCell)
 
 
 def mixers(cell: EncoderCell) -> list[str]:
@@ -61,7 +70,7 @@ def encoder(cell: EncoderCell, classes: int | None = None) -> nn.Module:
     Convolutions and projections start as BERT's weights do: with larger ones what they mix drowns
     the tokens themselves, and a bilinear projection does not learn.
     """
-    model = TokenModel(**_shape(cell), classes=classes)
+    model = TokenModel(**_shape(cell), classes=classes, hidden=cell.hidden or None)
     for block in model.body.blocks:
         if isinstance(block.mixer, BilinearProjection | SeparableConv):
             nn.init.normal_(block.mixer.token_weight, std=_START)
@@ -69,8 +78,25 @@ def encoder(cell: EncoderCell, classes: int | None = None) -> nn.Module:
 
 
 def torch_encoder(cell: EncoderCell, classes: int | None = None) -> nn.Module | None:
-    """The same model from torch's own parts, if all layers are attention."""
-    return TorchPeer(**_shape(cell), classes=classes) if cell.mixer == "attention" else None
+    """The same model from torch's own parts, if all layers are plain attention."""
+    plain = cell.mixer == "attention" and not cell.relative and not cell.hidden
+    return TorchPeer(**_shape(cell), classes=classes) if plain else None
+
+
+def as_large_as(cell: E, other: E) -> E:
+    """The cell with feed-forward halves of the size that brings its number of parameters nearest to
+    the other's."""
+    first, second = (replace(cell, hidden=4 * cell.dim + more) for more in (0, 1))
+    start, wanted = _parameters(first), _parameters(other)
+    units = round((wanted - start) / (_parameters(second) - start))
+    return replace(cell, hidden=first.hidden + units)
+
+
+@lru_cache
+def _parameters(cell: EncoderCell) -> int:
+    """Counted without making them."""
+    with torch.device("meta"):
+        return sum(each.numel() for each in encoder(cell).parameters())
 
 
 def _shape(cell: EncoderCell) -> dict[str, Any]:
@@ -87,8 +113,9 @@ def _shape(cell: EncoderCell) -> dict[str, Any]:
 def _layers(cell: EncoderCell) -> list[Layer]:
     """Layer i has pattern i of the cell's cycle if it is attention."""
     cycle = patterns(cell.pattern, cell.tokens, cell.sparsity)
+    position = RelativeBias() if cell.relative else NoPosition()
     return [
-        Layer(cycle[i % len(cycle)]) if name == "attention" else Layer(mixer=MIXERS[name])
+        Layer(cycle[i % len(cycle)], position) if name == "attention" else Layer(mixer=MIXERS[name])
         for i, name in enumerate(mixers(cell))
     ]
 

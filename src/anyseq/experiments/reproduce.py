@@ -16,12 +16,14 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
+from fnmatch import fnmatchcase
 from itertools import count, product
 from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple
 
 from anyseq.base import at_least_one, one_of
+from anyseq.errors import InvalidArgument
 from anyseq.experiments.catalogue import EXPERIMENTS
 from anyseq.experiments.data import Data
 from anyseq.experiments.engine import accelerator, is_main_process
@@ -45,20 +47,26 @@ def reproduce(
     seeds: int = 3,
     out: Path,
     data: Path | None = None,
+    only: str = "*",
     watch: Watch = unwatched,
 ) -> Table:
     """Run every setting of an experiment with seeds 0, ..., seeds - 1; finished runs are not
     repeated.
 
+    only: the settings whose names match, with * for anything.
     data: a folder with the experiment's files; without it a built-in corpus is used.
     watch: called at every step.
     """
     experiment = EXPERIMENTS[one_of("NAME", name, EXPERIMENTS)]
     one_of("--scale", scale, SCALES)
     at_least_one("--seeds", seeds)
+    cells = [cell for cell in experiment.grid(scale) if fnmatchcase(cell.setting, only)]
+    if not cells:
+        names = "; ".join(cell.setting for cell in experiment.grid(scale))
+        raise InvalidArgument(f"--only {only}: {name} has no such setting at {scale}, but {names}")
     given, processes = Data(data), accelerator()
     with _interruptible() as stop:
-        for seed, cell in product(range(seeds), experiment.grid(scale)):
+        for seed, cell in product(range(seeds), cells):
             folder = _folder(out, experiment, scale, cell.setting, seed)
             start = cell.start and _folder(out, experiment, scale, cell.start, seed)
             run = Run(experiment, cell, seed, given, folder, start or None)

@@ -60,5 +60,5 @@ def sparsity_of(cycle: Sequence[Pattern], tokens: int) -> float:
 
 @lru_cache
 def _sparsities(name: str, tokens: int) -> list[float]:
-    """Of ℓ = 1, 2, ..., half of the tokens."""
-    return [sparsity_of(of_size(name, size), tokens) for size in range(1, tokens // 2)]
+    """Of ℓ = 1, 2, ..., one less than the tokens."""
+    return [sparsity_of(of_size(name, size), tokens) for size in range(1, tokens)]

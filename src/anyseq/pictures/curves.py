@@ -42,7 +42,12 @@ def curves_figure(table: Table) -> Figure | None:
             dashes = _DASHES[number // len(COLOURS) % len(_DASHES)]
             steps = [point.step for point in found]
             panel.plot(
-                steps, [point.mean for point in found], dashes, color=colour, label=bar.label, lw=1.6
+                steps,
+                [point.mean for point in found],
+                dashes,
+                color=colour,
+                label=bar.label,
+                lw=1.6,
             )
             panel.fill_between(
                 steps,
