@@ -38,7 +38,7 @@ _SIZES = {
 }  # fmt: skip
 _TUNING: Mapping[str, Mapping[str, Any]] = {
     "tiny": {"rate": 1e-3},
-    "small": {"steps": 300, "rate": 1e-3, "warm_up": 30},
+    "small": {"steps": 300, "rate": 1e-3, "warm_up": 30, "points": 10},
     "medium": {"steps": 600, "rate": 5e-4, "warm_up": 40},
     "paper": {"steps": 12_000, "batch": 32, "rate": 3e-5, "warm_up": 1_200},
 }

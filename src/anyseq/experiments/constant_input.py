@@ -26,8 +26,12 @@ from anyseq.experiments.position_tasks import (
 from anyseq.experiments.table import Table
 
 _SIZES = {
-    "tiny": PositionCell("", 200, 16, 3e-3, tokens=8, dim=32, heads=4, depth=2, dtype="float64"),
-    "small": PositionCell("", 600, 10, 3e-3, tokens=32, dim=64, heads=4, dtype="float64"),
+    "tiny": PositionCell(
+        "", 200, 16, 3e-3, points=20, tokens=8, dim=32, heads=4, depth=2, dtype="float64"
+    ),
+    "small": PositionCell(
+        "", 600, 10, 3e-3, points=20, tokens=32, dim=64, heads=4, dtype="float64"
+    ),
     "medium": PositionCell("", 3000, 10, 1e-3, tokens=128, dim=128, heads=4, dtype="float64"),
     "paper": PositionCell("", 40_000, 512, 7e-5, warm_up=6_000, dtype="float64"),
 }

@@ -24,7 +24,7 @@ from anyseq.experiments.table import Table
 _SIZES = {
     "tiny": PositionCell("", 40, 8, 3e-3, tokens=8, dim=32, heads=4, depth=2),
     # The paper's three layers, half of its tokens, and about as many steps as URPE needs.
-    "small": PositionCell("", 3000, 32, 4e-3, warm_up=200, tokens=64, dim=64, heads=8),
+    "small": PositionCell("", 3000, 32, 4e-3, warm_up=200, points=20, tokens=64, dim=64, heads=8),
     "medium": PositionCell("", 6000, 32, 1e-3, warm_up=100, tokens=64, dim=128, heads=8),
     "paper": PositionCell("", 40_000, 512, 7e-5, warm_up=6_000),
 }

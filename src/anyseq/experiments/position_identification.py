@@ -18,7 +18,7 @@ from anyseq.experiments.table import Table
 
 _SIZES = {
     "tiny": PositionCell("", 60, 16, 3e-3, tokens=8, dim=32, heads=4, depth=2),
-    "small": PositionCell("", 500, 32, 3e-3, tokens=32, dim=64, heads=4),
+    "small": PositionCell("", 500, 32, 3e-3, points=20, tokens=32, dim=64, heads=4),
     "medium": PositionCell("", 3000, 32, 1e-3, warm_up=100, tokens=128, dim=128, heads=4),
     "paper": PositionCell("", 40_000, 512, 7e-5, warm_up=6_000),
 }

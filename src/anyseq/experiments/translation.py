@@ -45,7 +45,7 @@ _SIZES = {
     "tiny": TranslationCell(
         "", 12, 4, 3e-3, together=1, tokens=24, dim=16, heads=2, vocab=300, test_rows=8
     ),
-    "small": TranslationCell("", 600, 32, 4e-3, warm_up=100),
+    "small": TranslationCell("", 600, 32, 4e-3, warm_up=100, points=10),
     "medium": TranslationCell(
         "", 1400, 32, 4e-3, warm_up=200, together=3, tokens=36, dim=96, vocab=2048, test_rows=384,
         sparsity=0.6,
