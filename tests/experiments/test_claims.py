@@ -9,7 +9,15 @@ import pytest
 from scipy.special import betainc
 
 from anyseq.experiments import EXPERIMENTS, Table
-from anyseq.experiments.claims import Claim, about_real_data, beats, decided, is_no_worse
+from anyseq.experiments.claims import (
+    Claim,
+    about_real_data,
+    alike,
+    beats,
+    decided,
+    is_no_worse,
+    judged,
+)
 from anyseq.experiments.experiment import Judgement, Metric
 from anyseq.experiments.sparse import UNIONS
 
@@ -82,6 +90,33 @@ def test_many_claims_are_held_to_more() -> None:
     assert claims(0.04, 0.02) == [True, True]  # the smaller at 0.025, then the other at 0.05
     assert claims(0.04, None) == [None, None]
     assert claims(0.001, 0.03, 0.04) == [True, None, None]
+
+
+def test_settings_that_differ_by_less_than_a_hundredth_are_alike() -> None:
+    near = table("", {"a": (1.0, 1.001, 1.002), "b": (1.001, 1.002, 1.003), "c": (0.9, 1.0, 1.1)})
+    claims = [beats(near, ACCURACY, "a", "b"), beats(near, ACCURACY, "a", "c")]
+    assert decided(claims) == [None, None]
+    assert alike(claims) == [True, False]  # the second: too few runs to tell
+    far = table("", {"a": (1.0, 1.001, 1.002), "b": (1.02, 1.021, 1.022)})
+    assert alike([beats(far, ACCURACY, "a", "b")]) == [False]
+    text = judged(replace(near, rows=[*near.rows]), claims).reason
+    assert text == (
+        "Alike within 1%: a (1.001) over b (1.002). Undecided: a (1.001) over c (1.000)"
+    )
+
+
+def test_alike_by_its_formula() -> None:
+    """Two one-sided tests: the shifted gap is compared with Student's distribution at both ends."""
+    one, other = (1.0, 1.004), (1.0, 1.002)
+    found = beats(table("", {"a": one, "b": other}), ACCURACY, "a", "b").p_alike
+    errors = [variance(values) / len(values) for values in (one, other)]
+    freedom = sum(errors) ** 2 / sum(error**2 for error in errors)
+    gap, margin = mean(one) - mean(other), 0.01 * mean(other)
+    ends = []
+    for distance in (margin - gap, margin + gap):
+        t = distance / math.sqrt(sum(errors))
+        ends.append(float(betainc(freedom / 2, 0.5, freedom / (freedom + t**2))) / 2)
+    assert found == pytest.approx(max(ends))
 
 
 ORDERED = {"attention": 0.6, "bproj": 0.5, "sepconv": 0.5, "average": 0.3}

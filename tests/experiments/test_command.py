@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -56,7 +57,10 @@ def test_run_and_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
 @pytest.mark.usefixtures("toy")
 def test_the_picture_has_a_bar_for_each_setting(tmp_path: Path) -> None:
     table = reproduce("toy", scale="tiny", seeds=1, out=tmp_path)
-    (panel,) = experiment_figure(table).axes
+    figure = experiment_figure(table)
+    assert figure is not None
+    (panel,) = figure.axes
+    assert experiment_figure(replace(table, rows=[])) is None
     assert [label.get_text() for label in panel.get_yticklabels()] == ["first", "second"]
     widths = [bar.get_width() for bar in panel.patches]  # type: ignore[attr-defined]
     assert widths == [*table.means("accuracy").values()]

@@ -14,7 +14,7 @@ from torch import nn
 
 from anyseq.base import generator
 from anyseq.errors import FileProblem, InvalidArgument
-from anyseq.experiments import SCALES, reproduce
+from anyseq.experiments import EXPERIMENTS, SCALES, reproduce
 from anyseq.experiments.classification import Classification, Classify, FillInSentences
 from anyseq.experiments.data import Data, standard_library_text
 from anyseq.experiments.encoders import EncoderCell, encoder, masked, mixers
@@ -23,7 +23,7 @@ from anyseq.experiments.masked_lm import FillIn, MaskedLM
 from anyseq.experiments.peer import TorchPeer
 from anyseq.experiments.reading import Reading, reading
 from anyseq.experiments.sentences import Sentences, sentences
-from anyseq.experiments.sparse import COMBINED, DENSE, UNIONS, patterns
+from anyseq.experiments.sparse import COMBINED, DENSE, UNIONS, patterns, sparsity_of
 from anyseq.experiments.subwords import MASK, OWN, PAD, Subwords
 from anyseq.experiments.tokens import IGNORED, TokenModel
 from anyseq.experiments.transformer_xl import DistanceScores
@@ -191,6 +191,27 @@ def test_patterns_by_name() -> None:
     assert patterns("strided-multihead", 64, 0.5) == (PerHead(*strided.split()),)
     assert patterns(DENSE, 64, 0.0) == (Full(),)
     assert not set(UNIONS) & set(COMBINED)
+
+
+def test_matched_sparsity() -> None:
+    """Of one level, whichever way a pattern is combined, counted from its masks."""
+    for name in (*UNIONS, *COMBINED):
+        cycle = patterns(name, 64, 0.65, matched=True)
+        masks = [head.mask(64) for pattern in cycle for head in pattern.heads()]
+        left_out = sum(float((~mask).double().mean()) for mask in masks) / len(masks)
+        assert left_out == pytest.approx(0.65, abs=0.01), name
+        assert sparsity_of(cycle, 64) == pytest.approx(left_out)
+
+
+def test_as_many_parameters() -> None:
+    """By wider feed-forward halves, up to half of what one more hidden feature adds."""
+    attention, *_ = grid = EXPERIMENTS["masked-lm"].grid("medium")
+    wanted = sum(each.numel() for each in encoder(attention).parameters())
+    for cell in grid:
+        if cell.setting.startswith("hybrid"):
+            found = sum(each.numel() for each in encoder(cell).parameters())
+            assert abs(found - wanted) <= cell.depth * (2 * cell.dim + 1) / 2
+            assert cell.hidden > 4 * cell.dim
 
 
 def test_hybrids_begin_with_convolutions() -> None:

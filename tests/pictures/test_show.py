@@ -170,6 +170,7 @@ def test_an_experiment_names_its_unit() -> None:
         for setting in ("star, 1 layer", "star, 2 layers", "random, 1 layer", "random, 2 layers")
     ]  # fmt: skip
     figure = experiment_figure(Table("copying", "small", tuple(rows)))
+    assert figure is not None
     text = words(figure)
     assert "Copying, at scale small" in text
     assert "accuracy, share of right answers (higher is better)" in text

@@ -30,12 +30,14 @@ class Bar(NamedTuple):
     place: float
 
 
-def experiment_figure(table: Table) -> Figure:
+def experiment_figure(table: Table) -> Figure | None:
     """A bar for the mean, a dot for each seed, a mark for the paper's number; settings that share a
-    part of their name stand together."""
+    part of their name stand together. None: no run has the metric yet."""
     experiment = EXPERIMENTS[table.experiment]
     metric = experiment.metric.name
     means = table.means(metric)
+    if not means:
+        return None
     groups = grouped(list(means))
     bars = [bar for _, members in groups for bar in members]
     end = bars[-1].place + 1
