@@ -64,7 +64,7 @@ def test_a_run_that_was_stopped_has_two_sittings_and_one_curve(tmp_path: Path) -
         assert sitting["commit"]
     text = report_text(tables(tmp_path))
     assert f"with torch {torch.__version__}" in text
-    assert "minutes of training steps" in text
+    assert "minutes of a run" in text
 
 
 def test_only_some_settings(tmp_path: Path) -> None:

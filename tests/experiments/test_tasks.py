@@ -86,6 +86,15 @@ def test_copying_has_the_papers_grid() -> None:
     assert random == pytest.approx(union, rel=0.05)
 
 
+def test_random_patterns_are_matched_with_others() -> None:
+    cells = {cell.setting: cell for cell in Copying().grid("medium")}
+    for setting, cell in cells.items():
+        matched, _, other = setting.partition(" as ")
+        if matched == "random" and other:
+            random, like = (Copying().task(one, Data()).sparsity for one in (cell, cells[other]))
+            assert random == pytest.approx(like, abs=1 / cell.tokens)
+
+
 def connections(model: nn.Module) -> int:
     assert isinstance(model, TokenModel)
     (pattern,) = model.body.design.cycle

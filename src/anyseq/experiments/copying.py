@@ -139,7 +139,7 @@ class Copying(Experiment[CopyCell]):
         best = table.means(self.metric.name)
         deepest = {pattern: best.get(_setting(pattern, _LAYERS[-1])) for pattern in _PATTERNS}
         if missing := [pattern for pattern, value in deepest.items() if value is None]:
-            return Judgement("undecided", f"not run yet with four layers: {missing}")
+            return Judgement("undecided", f"not run yet with four layers: {', '.join(missing)}")
         found = {pattern: value for pattern, value in deepest.items() if value is not None}
         text = ", ".join(f"{pattern} {value:.3f}" for pattern, value in found.items())
         solved = {pattern for pattern, value in found.items() if value >= SOLVED}

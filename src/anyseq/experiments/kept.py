@@ -15,13 +15,12 @@ from anyseq.errors import FileProblem
 from anyseq.experiments.catalogue import EXPERIMENTS
 from anyseq.experiments.experiment import SCALES
 from anyseq.experiments.record import Record
-from anyseq.experiments.table import Row, Table
+from anyseq.experiments.table import SPEEDS, Row, Table
 
 _RESULTS, _RECORDS = "results.json", "records.json"
 _PLACE = ("experiment", "scale")
 _ROW = {*_PLACE, "setting", "seed", "metric", "value"}
 _RECORD = {*_PLACE, "setting", "seed", "sittings", "curve"}
-_OF_THE_MACHINE = ("steps_per_second", "data_share", "speed_against_torch")
 
 
 def kept_tables(out: Path) -> list[Table]:
@@ -55,12 +54,10 @@ def write_kept(out: Path, tables: Sequence[Table]) -> None:
 
 def keep(tables: Sequence[Table], out: Path) -> list[Table]:
     """Put results into a folder of kept ones, in place of those of the same settings: all tables
-    of the folder. Without the speeds of training, which depend on what else ran."""
+    of the folder. Without speeds."""
     kept = {(table.experiment, table.scale): table for table in kept_tables(out)}
     for table in tables:
-        rows = [row for row in table.rows if row["metric"] not in _OF_THE_MACHINE]
-        if table.experiment == "overhead":
-            rows = list(table.rows)
+        rows = [row for row in table.rows if row["metric"] not in SPEEDS]
         place = (table.experiment, table.scale)
         before = kept.get(place, Table(*place, []))
         kept[place] = replace(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from anyseq.experiments.catalogue import EXPERIMENTS
-from anyseq.experiments.table import Summary, Table
+from anyseq.experiments.table import SPEEDS, Summary, Table
 
 
 def report_text(tables: Sequence[Table]) -> str:
@@ -15,10 +15,10 @@ def report_text(tables: Sequence[Table]) -> str:
 
 def table_text(table: Table) -> str:
     """The claim, the judgement, and a row for each setting: the metric that the claim is about with
-    mean ± standard deviation over seeds, the paper's number, then everything else measured."""
+    mean ± standard deviation over seeds, the paper's number, then everything else but speeds."""
     experiment = EXPERIMENTS[table.experiment]
     main = experiment.metric.name
-    others = [metric for metric in table.metrics if metric != main]
+    others = [metric for metric in table.metrics if metric not in (main, *SPEEDS)]
     head = ("setting", main, f"paper {experiment.paper}", "seeds", *others)
     rows = [head, ("---", *["---:"] * (len(head) - 1))]
     for setting in table.settings:
@@ -65,15 +65,17 @@ def _circumstances(table: Table) -> str:
 
     loads = [one["load"] for one in made if one["load"] is not None]
     minutes = [sum(one["seconds"] for one in record.sittings) / 60 for record in table.records]
+    runs, recorded = len({(row["setting"], row["seed"]) for row in table.rows}), len(table.records)
+    which = "Made" if recorded == runs else f"Of {runs} runs {recorded} have a record: made"
     parts = [
-        f"Made at commit {each('commit')} with torch {each('torch')}",
+        f"{which} at commit {each('commit')} with torch {each('torch')}",
         f"threads of a run: {each('threads')}",
         f"mixed precision: {each('precision')}",
         f"cores: {each('cores')}",
-        f"minutes of training steps: {_range(minutes)}",
+        f"minutes of a run: {_range(minutes)}",
     ]
     if loads:
-        parts.append(f"processes that wanted a core meanwhile, with the run: {_range(loads)}")
+        parts.append(f"processes that wanted a core, with the run itself: {_range(loads)}")
     return "; ".join(parts) + "."
 
 

@@ -12,6 +12,9 @@ from anyseq.experiments.record import Record
 Row = dict[str, Any]
 """{experiment, scale, setting, seed, metric, value}."""
 
+SPEEDS = ("steps_per_second", "data_share", "speed_against_torch")
+"""Metrics that say as much about the machine, and what else ran on it, as about the experiment."""
+
 
 class Summary(NamedTuple):
     """mean and spread (the standard deviation; None for a single run) over so many seeds."""

@@ -12,7 +12,7 @@ from anyseq.pictures.experiment import UNITS, grouped, headline
 from anyseq.pictures.style import BAND, COLOURS, INK, figure
 
 _COLUMNS = 4
-_DASHES = ("-", "--", ":")  # for more lines than there are colours
+_DASHES = ("-", "--")  # in turn, so that a line shows where another lies on it
 _FIRST = 3  # a curve is drawn if it has so many points
 
 
@@ -39,7 +39,7 @@ def curves_figure(table: Table) -> Figure | None:
         for number, bar in enumerate(members):
             found = curves[bar.setting]
             colour = COLOURS[number % len(COLOURS)]
-            dashes = _DASHES[number // len(COLOURS) % len(_DASHES)]
+            dashes = _DASHES[(number + number // len(COLOURS)) % len(_DASHES)]
             steps = [point.step for point in found]
             panel.plot(
                 steps,
