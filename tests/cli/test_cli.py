@@ -9,7 +9,7 @@ import pytest
 
 import anyseq as aq
 from anyseq.cli import main
-from anyseq.construct import train
+from anyseq.construct.methods.fit import train
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
@@ -239,7 +239,7 @@ def test_stopping_says_so(
     def stop(*arguments: object, **options: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("anyseq.construct.plan", stop)
+    monkeypatch.setattr("anyseq.construct.verbs.plan", stop)
     code, _, err = run(capsys, "plan", "--tokens", "2", "--tol", "1", "--lipschitz", "1")
     assert (code, err) == (130, "anyseq: stopped\n")
 

@@ -6,9 +6,9 @@ import textwrap
 
 import torch
 
-from anyseq.construct.contextual import Contextual
-from anyseq.construct.explain import Explanation, Hit, Step
-from anyseq.construct.stages import ID
+from anyseq.construct.contextual.dense import Contextual
+from anyseq.construct.explaining.explain import Explanation, Hit, Step
+from anyseq.construct.network.stages import ID
 from anyseq.errors import InvalidArgument
 from anyseq.pictures.animation import Animation, evenly, paced
 from anyseq.pictures.explain import explanation_ids, explanation_title

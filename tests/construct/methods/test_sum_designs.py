@@ -8,8 +8,8 @@ import pytest
 import torch
 
 import anyseq as aq
-from anyseq.construct.functions import FUNCTIONS
-from anyseq.construct.methods.sum_average import average, averaging_heads, averaging_layer
+from anyseq.construct.methods.sum.average import average, averaging_heads, averaging_layer
+from anyseq.construct.request.functions import FUNCTIONS
 from anyseq.errors import CannotApproximate
 from construct.inputs import random
 
