@@ -9,8 +9,8 @@ from typing import Any
 from anyseq.base import EXACT_BITS, Progress, silent
 from anyseq.construct import Example, Plan, plan
 from anyseq.construct.methods.gather import gather
+from anyseq.construct.methods.recipe import Recipe
 from anyseq.construct.methods.yun import yun
-from anyseq.construct.request.ask import Recipe
 from anyseq.construct.request.error import LP, combine
 from anyseq.construct.request.smooth import Smoothness
 from anyseq.construct.request.target import Target

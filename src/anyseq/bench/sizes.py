@@ -18,7 +18,7 @@ import torch
 from anyseq.base import extra_bytes, generator, medians, seconds, uniform
 from anyseq.construct import FUNCTIONS, Approximation, approximate
 from anyseq.construct.methods import METHODS
-from anyseq.construct.request.ask import Recipe
+from anyseq.construct.methods.recipe import Recipe
 from anyseq.construct.verbs.plan import plan
 from anyseq.design import Design
 from anyseq.errors import CannotApproximate

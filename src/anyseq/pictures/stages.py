@@ -7,7 +7,8 @@ import textwrap
 import torch
 
 from anyseq.construct.contextual.dense import Contextual
-from anyseq.construct.explaining.explain import Explanation, Hit, Step
+from anyseq.construct.explaining.explanation import Explanation
+from anyseq.construct.explaining.steps import Hit, Step
 from anyseq.construct.network.stages import ID
 from anyseq.errors import InvalidArgument
 from anyseq.pictures.animation import Animation, evenly, paced

@@ -9,7 +9,8 @@ import pytest
 import torch
 
 import anyseq as aq
-from anyseq.construct.explaining.explain import Explanation, attention_weights
+from anyseq.construct.explaining.explain import attention_weights
+from anyseq.construct.explaining.explanation import Explanation
 from anyseq.construct.network.stages import Reading, Stage, check_stages
 from anyseq.errors import InvalidArgument, WeightsChanged
 from anyseq.nn import Attention

@@ -20,8 +20,8 @@ from anyseq.construct.methods.gather import wide
 from anyseq.construct.methods.gather.wide import WideRecipe
 from anyseq.construct.request.ask import Ask
 from anyseq.construct.request.target import Target
-from anyseq.construct.results.certificate import claim_of
 from anyseq.construct.tables.fused_ridges import RidgeTable
+from anyseq.construct.verbs.claims import claim_of
 from anyseq.construct.verifiers.verify import verify
 from anyseq.errors import CannotApproximate, InvalidArgument
 from construct.forgery import look_again

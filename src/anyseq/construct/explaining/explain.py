@@ -8,96 +8,20 @@ explanation. Numbers are in the unit of x throughout.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
 import torch
 
-from anyseq.base import text_html
-from anyseq.construct.explaining.told import Node, Told, told
+from anyseq.construct.explaining.explanation import Explanation
+from anyseq.construct.explaining.steps import Hit, Step
+from anyseq.construct.explaining.told import Told, told
+from anyseq.construct.network.built import Built
 from anyseq.construct.network.stages import ID, Stage
 from anyseq.construct.request.error import SUP, norm_name
 from anyseq.nn import Attention, BesideSink, Stack
 from anyseq.ops import attention
 from anyseq.positions import Toeplitz
 
-if TYPE_CHECKING:
-    from anyseq.construct.results.result import Approximation
 
-
-@dataclass(frozen=True, eq=False)
-class Hit:
-    """A half of layer `layer` changed the reading of some tokens.
-
-    before, after: the reading (tokens, numbers) on both sides of it.
-    looks: if it was an attention half, or the first to show what one brought, the weights
-    (positions, positions) of each head that is not idle, by its number: row i is what i attends to.
-    """
-
-    layer: int
-    before: torch.Tensor
-    after: torch.Tensor
-    looks: Mapping[int, torch.Tensor]
-
-    @property
-    def changed(self) -> list[int]:
-        """The tokens whose reading changed, counted from 0."""
-        return [int(at) for at in (self.before != self.after).any(1).nonzero()]
-
-
-@dataclass(frozen=True, eq=False)
-class Step:
-    """One stage: layers first, ..., first + stage.layers - 1, counted from 0.
-
-    before, after: the stage's reading (tokens, numbers). ids: (tokens,) the ids that tokens enter
-    with, if it reads something else of them. expected: what the structured form says
-    should come out, or None; apart: the largest difference to it, as a share of its size where that
-    is above 1. notes: what else the structured form says of x here.
-    """
-
-    stage: Stage
-    first: int
-    before: torch.Tensor
-    after: torch.Tensor
-    hits: tuple[Hit, ...]
-    ids: torch.Tensor | None
-    expected: torch.Tensor | None
-    apart: float | None
-    notes: tuple[str, ...]
-
-
-@dataclass(frozen=True, eq=False)
-class Explanation:
-    """x (tokens, features) -> y = T(x) (tokens, out_features), step by step.
-
-    covered: whether the structured form speaks of x; it does not on a ramp or outside the domain.
-    apart: the largest difference between network and structured form in any step.
-    bound: lines about the error at x. nodes: what was interpolated, if anything was.
-    """
-
-    method: str
-    layers: int
-    x: torch.Tensor
-    y: torch.Tensor
-    covered: bool
-    apart: float | None
-    bound: str
-    steps: tuple[Step, ...]
-    nodes: tuple[Node, ...]
-
-    def __str__(self) -> str:
-        from anyseq.construct.explaining.explain_text import explanation_text
-
-        return explanation_text(self)
-
-    def _repr_html_(self) -> str:
-        return text_html(str(self))
-
-    __repr__ = __str__
-
-
-def explain(result: Approximation, x: torch.Tensor) -> Explanation:
+def explain(result: Built, x: torch.Tensor) -> Explanation:
     """Run the network on x, layer by layer."""
     covered = bool(result.fused.covers(x[None]).all())
     said = told(result.fused, x) if covered else Told()
@@ -195,7 +119,7 @@ def attention_weights(model: Stack, layer: int, z: torch.Tensor) -> dict[int, to
     return {head: weights[0, head] for head in range(mixer.heads) if writes[head]}
 
 
-def _bound(result: Approximation, x: torch.Tensor, covered: bool) -> str:
+def _bound(result: Built, x: torch.Tensor, covered: bool) -> str:
     error = result.error
     if not bool(((x >= 0) & (x <= 1)).all()):
         return "x is outside [0, 1], where nothing is claimed"

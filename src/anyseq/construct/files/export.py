@@ -19,18 +19,17 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from safetensors.torch import save_file
 from torch import nn
 
 from anyseq.base import check_new, one_of
+from anyseq.construct.files.store import describe
+from anyseq.construct.network.built import Built
 from anyseq.construct.tables.fused import Fused, fused_from
 from anyseq.errors import FileProblem, InvalidArgument, MissingExtra
-
-if TYPE_CHECKING:
-    from anyseq.construct.results.result import Approximation
 
 COMPACT, NETWORK = "compact", "network"
 
@@ -61,7 +60,7 @@ class Compact(nn.Module):
         return torch.where(covered, fused(torch.where(covered, x, 0.0)), torch.nan)
 
 
-def export(result: Approximation, format: str, file: str | Path, what: str | None) -> None:
+def export(result: Built, format: str, file: str | Path, what: str | None) -> None:
     """Write the file, whole or not at all."""
     ending, write = _FORMATS[one_of("format", format, _FORMATS)]
     if format == "safetensors" and what is not None:
@@ -87,7 +86,7 @@ def export(result: Approximation, format: str, file: str | Path, what: str | Non
         raise FileProblem(f"file={str(target)!r} cannot be written: {problem}") from problem
 
 
-def _program(result: Approximation, what: str) -> torch.export.ExportedProgram:
+def _program(result: Built, what: str) -> torch.export.ExportedProgram:
     """The graph of one form, for batches of any size."""
     module = Compact(result.fused) if what == COMPACT else result.model
     shape = result.size
@@ -101,7 +100,7 @@ def _program(result: Approximation, what: str) -> torch.export.ExportedProgram:
         module.train(training)
 
 
-def _write_onnx(result: Approximation, file: Path, what: str) -> None:
+def _write_onnx(result: Built, file: Path, what: str) -> None:
     with warnings.catch_warnings(), _no_word_of_torchvision():
         warnings.simplefilter("ignore", FutureWarning)  # torch's own, about its tree specs
         program = _program(result, what).run_decompositions(_PLAINER)
@@ -137,27 +136,27 @@ def _no_word_of_torchvision() -> Iterator[None]:
         log.removeFilter(matters)
 
 
-def _write_torch(result: Approximation, file: Path, what: str) -> None:
+def _write_torch(result: Built, file: Path, what: str) -> None:
     facts = {f"{_KEY}.json": _facts(result, what)}
     torch.export.save(_program(result, what), file, extra_files=facts)
 
 
-def _write_safetensors(result: Approximation, file: Path, what: str) -> None:
+def _write_safetensors(result: Built, file: Path, what: str) -> None:
     weights = {f"network.{name}": t.detach() for name, t in result.model.state_dict().items()}
     table = {f"compact.{name}": tensor for name, tensor in result.fused.tensors().items()}
     tensors = {name: tensor.contiguous() for name, tensor in (weights | table).items()}
     save_file(tensors, file, metadata={_KEY: _facts(result, "network and compact")})
 
 
-_FORMATS: Mapping[str, tuple[str, Callable[[Approximation, Path, str], None]]] = {
+_FORMATS: Mapping[str, tuple[str, Callable[[Built, Path, str], None]]] = {
     "onnx": (".onnx", _write_onnx),
     "torch.export": (".pt2", _write_torch),
     "safetensors": (".safetensors", _write_safetensors),
 }
 
 
-def _facts(result: Approximation, what: str) -> str:
-    facts: dict[str, Any] = result.to_dict() | {
+def _facts(result: Built, what: str) -> str:
+    facts: dict[str, Any] = describe(result) | {
         "format": "anyseq.export",
         "version": 1,
         "what": what,

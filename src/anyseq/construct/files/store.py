@@ -1,20 +1,20 @@
-"""Saving and loading an Approximation. Loading never runs code."""
+"""A result in a folder. Reading it never runs code."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
 from anyseq.base import non_negative, one_of, read_folder, write_folder
+from anyseq.construct.network.built import Built, Facts
 from anyseq.construct.network.memory import restore
 from anyseq.construct.network.stages import check_stages, stages_from
 from anyseq.construct.request.error import NORMS, ErrorReport, Term
 from anyseq.construct.request.needs import layers_alike, plain_attention
-from anyseq.construct.results.certificate import Certificate
-from anyseq.construct.results.result import Approximation, Facts
 from anyseq.construct.tables.fused import Fused, fused_from
 from anyseq.construct.tables.tensors import check_tensor
 from anyseq.design import Design
@@ -25,8 +25,10 @@ from anyseq.positions import NoPosition
 _FORMAT = "anyseq.approximation"
 _VERSION = 1
 
+Made = TypeVar("Made")
 
-def describe(result: Approximation) -> dict[str, Any]:
+
+def describe(result: Built) -> dict[str, Any]:
     """Everything but the tensors, JSON-ready."""
     facts, error = result.facts, result.error
     return {
@@ -39,17 +41,13 @@ def describe(result: Approximation) -> dict[str, Any]:
     }
 
 
-def save(result: Approximation, folder: str | Path) -> None:
+def save(result: Built, certificate: dict[str, Any] | None, folder: str | Path) -> None:
     """Write the folder, whole or not at all."""
     write_folder(
         folder,
         format=_FORMAT,
         version=_VERSION,
-        facts=describe(result)
-        | {
-            "fused": result.fused.facts(),
-            "certificate": result.certificate and result.certificate.to_dict(),
-        },
+        facts=describe(result) | {"fused": result.fused.facts(), "certificate": certificate},
         groups={
             "weights": {name: t.detach() for name, t in result.model.state_dict().items()},
             "fused": result.fused.tensors(),
@@ -57,11 +55,22 @@ def save(result: Approximation, folder: str | Path) -> None:
     )
 
 
-def load(folder: str | Path) -> Approximation:
-    """The Approximation that `save` wrote; its outputs are the same to the bit."""
+@dataclass(frozen=True)
+class Saved:
+    """What a folder holds. certificate: its facts, if there is one."""
+
+    facts: Facts
+    error: ErrorReport
+    fused: Fused
+    model: Stack
+    certificate: dict[str, Any] | None
+
+
+def read(folder: str | Path, make: Callable[[Saved], Made]) -> Made:
+    """What `make` makes of a folder that `save` wrote; errors say what does not fit together."""
     facts, groups = read_folder(folder, format=_FORMAT, version=_VERSION)
     try:
-        return _restore(facts, groups)
+        return make(_restore(facts, groups))
     except (
         ArithmeticError,
         LookupError,
@@ -78,7 +87,7 @@ def load(folder: str | Path) -> Approximation:
         ) from problem
 
 
-def _restore(facts: dict[str, Any], groups: dict[str, dict[str, torch.Tensor]]) -> Approximation:
+def _restore(facts: dict[str, Any], groups: dict[str, dict[str, torch.Tensor]]) -> Saved:
     design = Design.from_dict(facts["design"])
     layers_alike(design)
     model = restore(design, facts["shape"], groups["weights"])
@@ -105,7 +114,9 @@ def _restore(facts: dict[str, Any], groups: dict[str, dict[str, torch.Tensor]]) 
         }
     )
     names = ("method", "status", "tol", "step", "cells", "checked")
-    result = Approximation(
+    if (facts["certificate"] is None) != (report.upper is None):
+        raise InvalidArgument("a proved error without a certificate, or one without the other")
+    return Saved(
         facts=Facts(
             design=design,
             shape=shape,
@@ -114,15 +125,9 @@ def _restore(facts: dict[str, Any], groups: dict[str, dict[str, torch.Tensor]]) 
         ),
         error=report,
         fused=fused,
-        _make_model=lambda: model,
-        _model=model,
-        _fingerprint=model.fingerprint(),
+        model=model,
+        certificate=facts["certificate"],
     )
-    if facts["certificate"] is not None:
-        result._certificate = Certificate.from_dict(facts["certificate"], result)
-    if (result.certificate is None) != (report.upper is None):
-        raise InvalidArgument("a proved error without a certificate, or one without the other")
-    return result
 
 
 def _check_table(

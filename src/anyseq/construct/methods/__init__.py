@@ -4,7 +4,8 @@ from collections.abc import Callable
 
 from anyseq.construct.methods import boltzmann, fit, gather, partition, yun
 from anyseq.construct.methods import sum as sums
-from anyseq.construct.request.ask import Ask, Recipe
+from anyseq.construct.methods.recipe import Recipe
+from anyseq.construct.request.ask import Ask
 
 METHODS: dict[str, Callable[[Ask], Recipe]] = {
     boltzmann.NAME: boltzmann.recipe,

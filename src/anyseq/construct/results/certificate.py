@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from anyseq.base import json_sha256
-from anyseq.construct.methods.gather.wide import WideRecipe
-from anyseq.construct.request.error import combine
-from anyseq.construct.request.kind import kind_of_function
-from anyseq.construct.request.needs import plain_attention
-from anyseq.construct.request.smooth import SHELLS, Smoothness
+from anyseq.construct.network.built import Built
 from anyseq.construct.verifiers.claim import Claim
 from anyseq.construct.verifiers.verification import Check, Verification, digest
 from anyseq.construct.verifiers.verify_report import same_report
-from anyseq.positions import NoPosition
-
-if TYPE_CHECKING:
-    from anyseq.construct.request.ask import Recipe
-    from anyseq.construct.results.result import Approximation
 
 
 @dataclass(frozen=True)
@@ -32,16 +22,16 @@ class Certificate:
     weights_sha256: str
     table_sha256: str
     facts_sha256: str
-    result: Approximation
+    result: Built
 
     @classmethod
-    def of(cls, claim: Claim, result: Approximation) -> Certificate:
+    def of(cls, claim: Claim, result: Built) -> Certificate:
         """The certificate of a result as it is now."""
         weights, table = digest(result.model.state_dict()), digest(result.fused.tensors())
         return cls(claim, weights, table, json_sha256(_facts(result)), result)
 
     @classmethod
-    def from_dict(cls, facts: dict[str, Any], result: Approximation) -> Certificate:
+    def from_dict(cls, facts: dict[str, Any], result: Built) -> Certificate:
         """The one that `to_dict` described; `verify` says whether it belongs to the result."""
         return cls(
             claim=Claim.from_dict(facts["claim"]),
@@ -97,46 +87,10 @@ class Certificate:
             yield Check(name, found == recorded, why)
 
 
-def _facts(result: Approximation) -> dict[str, Any]:
+def _facts(result: Built) -> dict[str, Any]:
     """What a certificate is bound to besides tensors."""
     return {
         "fused": result.fused.facts(),
         "design": result.design.to_dict(),
         "exceptional": result.error.exceptional,
     }
-
-
-def claim_of(recipe: Recipe) -> Claim:
-    """The claim about the network that a recipe builds."""
-    ask, step = recipe.ask, 2.0**-recipe.log_steps
-    known = ask.smoothness
-    return Claim(
-        method=recipe.method,
-        tokens=ask.design.tokens,
-        features=ask.features,
-        out_features=ask.out_features,
-        steps=2**recipe.log_steps,
-        positions=not isinstance(ask.design.position, NoPosition),
-        dense=plain_attention(ask.design),
-        kind=kind_of_function(ask.design, ask.norm),
-        norm=ask.norm,
-        p=ask.p,
-        bound=ask.bound,
-        lipschitz=known.lipschitz if known.lipschitz < math.inf else None,
-        per_feature=known.per_feature,
-        modulus=_recorded(known, step, recipe.distances if isinstance(recipe, WideRecipe) else ()),
-        curvature=known.curvature if known.curvature < math.inf else None,
-        terms=tuple((term.name, term.on, term.value) for term in recipe.terms),
-        upper=combine(recipe.terms, ask.norm, ask.p),
-        exceptional=recipe.exceptional,
-    )
-
-
-def _recorded(
-    known: Smoothness, step: float, further: tuple[float, ...]
-) -> tuple[tuple[float, float], ...] | None:
-    """ω at all distances δ k/(2K), k = 1..2K: those of centres and of nodes; and further ones."""
-    if known.modulus is None:
-        return None
-    distances = [step * shell / (2 * SHELLS) for shell in range(1, 2 * SHELLS + 1)] + [*further]
-    return tuple((distance, known.change(distance)) for distance in distances)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import textwrap
 
 from anyseq.base import table_html
+from anyseq.construct.network.built import Built
 from anyseq.construct.request.error import CONDITIONAL, norm_name
-from anyseq.construct.results.result import Approximation
 from anyseq.construct.tables.fused_ridges import RidgeTable
 from anyseq.design import positions_text
 from anyseq.patterns import pattern_text
@@ -17,22 +17,22 @@ _STATUS = {CONDITIONAL: "unproved: constant estimated"}  # as readers see it
 _MOST_ENTRIES = 32  # of an input that is written out
 
 
-def summary(result: Approximation) -> str:
+def summary(result: Built) -> str:
     """What was built, how large it is, and what is known of its error."""
     return "\n".join([_title(result), *(_row(*row) for row in _rows(result))])
 
 
-def summary_html(result: Approximation) -> str:
+def summary_html(result: Built) -> str:
     """The same for a notebook."""
     return table_html(("", ""), _rows(result), title=_title(result))
 
 
-def _title(result: Approximation) -> str:
+def _title(result: Built) -> str:
     status = _STATUS.get(result.facts.status, result.facts.status)
     return f'Approximation by method "{result.facts.method}", {status}'
 
 
-def _rows(result: Approximation) -> list[tuple[str, str]]:
+def _rows(result: Built) -> list[tuple[str, str]]:
     facts, error, shape = result.facts, result.error, result.size
     norm = norm_name(error.norm, error.p)
     upper = ", no proven bound" if error.upper is None else f" <= {error.upper:.4g} proven"
@@ -57,7 +57,7 @@ def _rows(result: Approximation) -> list[tuple[str, str]]:
     return [*rows, ("worst", f"off by {error.at_error:.4g} in one entry at {worst}")]
 
 
-def _design(result: Approximation) -> str:
+def _design(result: Built) -> str:
     design, shape = result.design, result.size
     return (
         f"{design.tokens} tokens x {shape.in_features} -> {shape.out_features} features, "
@@ -66,7 +66,7 @@ def _design(result: Approximation) -> str:
     )
 
 
-def steps_text(result: Approximation) -> str:
+def steps_text(result: Built) -> str:
     """The width of its cells; of one wide layer, which has none, how fine its ridges are."""
     steps = round(1 / result.facts.step)
     if isinstance(result.fused, RidgeTable):
@@ -74,13 +74,13 @@ def steps_text(result: Approximation) -> str:
     return f"δ = 1/{steps}"
 
 
-def _grid(result: Approximation) -> str:
+def _grid(result: Built) -> str:
     facts = result.facts
     parts = [steps_text(result), f"{facts.cells:,} values of f"]
     return ", ".join([*parts, _checked(result)] if facts.checked else parts)
 
 
-def _checked(result: Approximation) -> str:
+def _checked(result: Built) -> str:
     return ", ".join(f"{name} {value}" for name, value in result.facts.checked.items())
 
 

@@ -18,9 +18,11 @@ from anyseq.base import (
 )
 from anyseq.construct.methods import METHODS
 from anyseq.construct.methods.fit import fit
+from anyseq.construct.methods.recipe import Construction, Recipe
+from anyseq.construct.network.built import Facts
 from anyseq.construct.network.stages import check_stages
 from anyseq.construct.request import needs, probe
-from anyseq.construct.request.ask import Ask, Construction, Recipe
+from anyseq.construct.request.ask import Ask
 from anyseq.construct.request.error import (
     CONDITIONAL,
     NORMS,
@@ -35,8 +37,8 @@ from anyseq.construct.request.functions import known_constants
 from anyseq.construct.request.kind import ASSUMES, check_kind, kind_of_function
 from anyseq.construct.request.smooth import Curvature, Lipschitz, Smoothness, given, size
 from anyseq.construct.request.target import Function, Target
-from anyseq.construct.results.certificate import claim_of
-from anyseq.construct.results.result import Approximation, Facts
+from anyseq.construct.results.result import Approximation
+from anyseq.construct.verbs.claims import claim_of
 from anyseq.construct.verbs.plan import DEFAULT_BUDGET, check_p, make_plan
 from anyseq.construct.verbs.search import LEVEL, SAMPLES, Seen, search
 from anyseq.design import Design

@@ -11,8 +11,9 @@ from anyseq.base import at_least_one, one_of, positive, table, table_html
 from anyseq.construct.methods import BY_NAME_ONLY, METHODS
 from anyseq.construct.methods.fit.fit import FitRecipe
 from anyseq.construct.methods.gather.wide import WideRecipe
+from anyseq.construct.methods.recipe import Recipe
 from anyseq.construct.request import needs
-from anyseq.construct.request.ask import Ask, Recipe
+from anyseq.construct.request.ask import Ask
 from anyseq.construct.request.error import MEAN, NORMS, SUP, combine, norm_name
 from anyseq.construct.request.functions import known_constants
 from anyseq.construct.request.kind import kind_of_function

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import torch
 
+from anyseq.construct.network.built import Built
 from anyseq.construct.request.error import LP, MEAN, SUP, ErrorReport, proved_status
 from anyseq.construct.request.kind import ASSUMES, kind_of_function
 from anyseq.construct.request.local import Local
@@ -18,11 +18,8 @@ from anyseq.construct.verifiers.claim import Claim
 from anyseq.construct.verifiers.verification import Check
 from anyseq.positions import NoPosition
 
-if TYPE_CHECKING:
-    from anyseq.construct.results.result import Approximation
 
-
-def same_report(claim: Claim, result: Approximation) -> Check:
+def same_report(claim: Claim, result: Built) -> Check:
     """Every number in `result` is the claim's, or follows from it; what was measured on f, which is
     no longer available, is at least possible."""
     for wrong in _differences(claim, result):
@@ -30,7 +27,7 @@ def same_report(claim: Claim, result: Approximation) -> Check:
     return Check("report", True, "result.error is what the certificate claims")
 
 
-def _differences(claim: Claim, result: Approximation) -> Iterator[str]:
+def _differences(claim: Claim, result: Built) -> Iterator[str]:
     error, shape, facts = result.error, result.size, result.facts
     told = {
         "method": facts.method,
@@ -81,7 +78,7 @@ def _impossible(claim: Claim, error: ErrorReport) -> Iterator[str]:
         yield f"result measured an error of {error.lower:.6g} at a level of {error.level}"
 
 
-def assumptions(claim: Claim, result: Approximation) -> tuple[str, ...]:
+def assumptions(claim: Claim, result: Built) -> tuple[str, ...]:
     """What is assumed of f, from the constants of the claim; `error` says which were given per box,
     and must where boxes have smaller ones."""
     said = " ".join(result.error.assumes[:1])

@@ -42,8 +42,9 @@ from anyseq.construct.gadgets import Room, clear, windows
 from anyseq.construct.gadgets.blank import blank_attention
 from anyseq.construct.methods.boltzmann import rounds
 from anyseq.construct.methods.grid import ByWindows, OneGrid
+from anyseq.construct.methods.recipe import Construction
 from anyseq.construct.request import needs
-from anyseq.construct.request.ask import Ask, Construction
+from anyseq.construct.request.ask import Ask
 from anyseq.construct.request.error import SUP, Term
 from anyseq.construct.request.target import Target
 from anyseq.construct.tables.fused_cells import Quantised

@@ -43,7 +43,8 @@ from anyseq.construct.methods.boltzmann.refining import (
     refining_heads,
 )
 from anyseq.construct.methods.grid import ByWindows, OneGrid
-from anyseq.construct.request.ask import Ask, Construction
+from anyseq.construct.methods.recipe import Construction
+from anyseq.construct.request.ask import Ask
 from anyseq.construct.request.error import LP, Term, combine
 from anyseq.construct.request.kind import kind_of_function
 from anyseq.construct.request.target import Target

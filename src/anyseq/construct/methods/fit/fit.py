@@ -23,8 +23,9 @@ from anyseq.construct.gadgets import route, select_clipped
 from anyseq.construct.gadgets.blank import blank_feed_forward
 from anyseq.construct.gathering import Gathering, Heads, Room, gather, least_width
 from anyseq.construct.methods.fit.train import BATCH, STEPS, train
+from anyseq.construct.methods.recipe import Construction
 from anyseq.construct.request import needs
-from anyseq.construct.request.ask import Ask, Construction
+from anyseq.construct.request.ask import Ask
 from anyseq.construct.request.error import SUP, Term
 from anyseq.construct.request.target import Target
 from anyseq.construct.tables.relu_net import FittedNet, NetShape

@@ -23,8 +23,9 @@ from anyseq.base import UNIT_ROUNDOFF, Progress, power_of_two_at_least
 from anyseq.construct.gadgets import Hats, HatWiring
 from anyseq.construct.methods.gather import gather, wide
 from anyseq.construct.methods.gather.gather import GatherRecipe
+from anyseq.construct.methods.recipe import Construction, Recipe
 from anyseq.construct.request import needs
-from anyseq.construct.request.ask import Ask, Construction, Recipe
+from anyseq.construct.request.ask import Ask
 from anyseq.construct.request.error import SUP, combine
 from anyseq.construct.request.smooth import Bound
 from anyseq.construct.request.target import Target

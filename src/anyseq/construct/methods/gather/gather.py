@@ -31,9 +31,10 @@ from anyseq.construct.gadgets import (
     summable,
 )
 from anyseq.construct.gathering import SLOT_ROUNDING, Gathering, Room, gather, least_width
+from anyseq.construct.methods.recipe import Construction
 from anyseq.construct.network.stages import Reading, Stage, filled_up
 from anyseq.construct.request import needs
-from anyseq.construct.request.ask import Ask, Construction
+from anyseq.construct.request.ask import Ask
 from anyseq.construct.request.error import ROUNDING, SUP, Term, combine
 from anyseq.construct.request.smooth import Bound
 from anyseq.construct.request.target import Target

@@ -20,9 +20,10 @@ from anyseq.construct.counting.lattice import causal
 from anyseq.construct.gathering import Direct, gather_directly
 from anyseq.construct.methods.gather.gather import NAME
 from anyseq.construct.methods.gather.wide_layer import reach, shut, units, wide_layer
+from anyseq.construct.methods.recipe import Construction
 from anyseq.construct.network.stages import Reading, Stage, filled_up
 from anyseq.construct.request import needs
-from anyseq.construct.request.ask import Ask, Construction
+from anyseq.construct.request.ask import Ask
 from anyseq.construct.request.error import ROUNDING, Term, combine
 from anyseq.construct.request.target import Target
 from anyseq.construct.tables.fused_ridges import RidgeTable, knot_unit

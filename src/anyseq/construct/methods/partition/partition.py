@@ -38,9 +38,10 @@ import torch
 from anyseq.base import UNIT_ROUNDOFF, Progress, power_of_two_at_least
 from anyseq.construct.counting.lattice import lattice
 from anyseq.construct.gadgets import route, select
+from anyseq.construct.methods.recipe import Construction
 from anyseq.construct.network.memory import MemoryShape, MemoryStack
 from anyseq.construct.request import needs
-from anyseq.construct.request.ask import Ask, Construction
+from anyseq.construct.request.ask import Ask
 from anyseq.construct.request.error import Term, combine
 from anyseq.construct.request.target import Target
 from anyseq.construct.tables.fused_soft import SoftTable

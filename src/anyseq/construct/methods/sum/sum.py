@@ -39,10 +39,11 @@ from anyseq.construct.counting.multisets import count, first_equals, log2_count,
 from anyseq.construct.gadgets import Room, clear, fill, windows
 from anyseq.construct.gathering import Heads
 from anyseq.construct.methods.grid import ByWindows, Grid
+from anyseq.construct.methods.recipe import Construction
 from anyseq.construct.methods.sum.average import average, averaging_heads, averaging_layer
 from anyseq.construct.methods.sum.weights import largest_weight, separating_weights
 from anyseq.construct.request import needs
-from anyseq.construct.request.ask import Ask, Construction
+from anyseq.construct.request.ask import Ask
 from anyseq.construct.request.error import Term, combine
 from anyseq.construct.request.target import Target
 from anyseq.construct.tables.fused_cells import ShiftedGrids, border

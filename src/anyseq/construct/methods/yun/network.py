@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 
 from anyseq.base import Progress
@@ -21,21 +19,19 @@ from anyseq.construct.gadgets import (
     value_map,
     written,
 )
+from anyseq.construct.methods.recipe import Construction
 from anyseq.construct.methods.yun.gain import muted, shared_ones, shares_gain
 from anyseq.construct.methods.yun.shifts import dense_shifts, sparse_shifts
+from anyseq.construct.methods.yun.sizes import YunSizes
 from anyseq.construct.methods.yun.stages import stages
 from anyseq.construct.methods.yun.windows import Windows
-from anyseq.construct.request.ask import Construction
 from anyseq.construct.request.target import Target
 from anyseq.construct.tables.fused import CellTable
 from anyseq.errors import ConstructionFault
 from anyseq.nn import Layers, Stack
 
-if TYPE_CHECKING:
-    from anyseq.construct.methods.yun.yun import YunRecipe
 
-
-def build(recipe: YunRecipe, target: Target, progress: Progress) -> Construction:
+def build(recipe: YunSizes, target: Target, progress: Progress) -> Construction:
     """The network for f, and its look-up form."""
     context, ask, windows = recipe.context, recipe.ask, recipe.windows
     sequences = context.sequences()
@@ -90,7 +86,7 @@ def build(recipe: YunRecipe, target: Target, progress: Progress) -> Construction
     return Construction(fused, model, largest, checked, stages(recipe))
 
 
-def _stack(recipe: YunRecipe, runs: list[Layers], out_features: int) -> Stack:
+def _stack(recipe: YunSizes, runs: list[Layers], out_features: int) -> Stack:
     """The network of these layers, positions before them."""
     design, gain = recipe.ask.design, recipe.gain
     constant = torch.zeros(recipe.width, dtype=torch.float64)
@@ -112,7 +108,7 @@ def _stack(recipe: YunRecipe, runs: list[Layers], out_features: int) -> Stack:
     )
 
 
-def _before_values(recipe: YunRecipe, low: float, high: float) -> list[Layers]:
+def _before_values(recipe: YunSizes, low: float, high: float) -> list[Layers]:
     """All layers from X + E to the value map; good ids lie in [low, high]."""
     context, features = recipe.context, recipe.ask.features
     step, width, digits = recipe.step, recipe.width, recipe.digits
@@ -135,7 +131,7 @@ def _before_values(recipe: YunRecipe, low: float, high: float) -> list[Layers]:
     return runs
 
 
-def _check_positions(recipe: YunRecipe) -> None:
+def _check_positions(recipe: YunSizes) -> None:
     """The gain's output on zero input must be E, to the bit."""
     if recipe.gain is None:
         return

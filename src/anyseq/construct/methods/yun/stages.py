@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 from anyseq.construct.contextual.dense import Contextual
 from anyseq.construct.contextual.sparse import SparseContextual
 from anyseq.construct.gadgets import clip_layers, erase_layers
+from anyseq.construct.methods.yun.sizes import YunSizes
 from anyseq.construct.methods.yun.windows import Windows
 from anyseq.construct.network.stages import ID, Reading, Stage, filled_up
 
-if TYPE_CHECKING:
-    from anyseq.construct.methods.yun.yun import YunRecipe
 
-
-def stages(recipe: YunRecipe) -> tuple[Stage, ...]:
+def stages(recipe: YunSizes) -> tuple[Stage, ...]:
     """Ids are read in the unit of x throughout, without the lift, and as they were before they are
     rescaled."""
     ask, context, windows = recipe.ask, recipe.context, recipe.windows

@@ -1,14 +1,18 @@
-"""An Explanation as text of 80 columns. Tokens and heads count from 0, layers from 1."""
+"""An explanation, as data and as text of 80 columns.
+
+Tokens and heads count from 0, layers from 1.
+"""
 
 from __future__ import annotations
 
 import textwrap
+from dataclasses import dataclass
 from decimal import Decimal
 
 import torch
 
-from anyseq.base import table
-from anyseq.construct.explaining.explain import Explanation, Hit, Step
+from anyseq.base import table, text_html
+from anyseq.construct.explaining.steps import Hit, Step
 from anyseq.construct.explaining.told import Node
 from anyseq.construct.network.stages import ID, WHOLE
 
@@ -16,6 +20,34 @@ _WIDTH = 80
 _MOST = 8  # tokens, heads, layers or numbers; the rest is counted
 _INDENT = "   "
 _TABLE = "The look-up table behind result(x), computed without the layers,"
+
+
+@dataclass(frozen=True, eq=False)
+class Explanation:
+    """x (tokens, features) -> y = T(x) (tokens, out_features), step by step.
+
+    covered: whether the structured form speaks of x; it does not on a ramp or outside the domain.
+    apart: the largest difference between network and structured form in any step.
+    bound: lines about the error at x. nodes: what was interpolated, if anything was.
+    """
+
+    method: str
+    layers: int
+    x: torch.Tensor
+    y: torch.Tensor
+    covered: bool
+    apart: float | None
+    bound: str
+    steps: tuple[Step, ...]
+    nodes: tuple[Node, ...]
+
+    def __str__(self) -> str:
+        return explanation_text(self)
+
+    def _repr_html_(self) -> str:
+        return text_html(str(self))
+
+    __repr__ = __str__
 
 
 def explanation_text(made: Explanation) -> str:
