@@ -1,5 +1,6 @@
 """The two sides of the error, over functions, designs and tolerances."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -8,6 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import anyseq as aq
+from anyseq import verdicts
+from anyseq.construct.methods import METHODS
+from anyseq.construct.methods.recipe import Recipe
+from anyseq.construct.request.ask import Ask
 from anyseq.construct.request.functions import FUNCTIONS
 from anyseq.errors import AnyseqError, CannotApproximate, InvalidArgument
 
@@ -329,3 +334,58 @@ def test_rounding_inside_f_contradicts_nothing(method: str) -> None:
             f, aq.Design(1), features=1, tol=0.2, norm="lp", method=method, lipschitz=1.0
         )
         assert result.status == "certified-float64"
+
+
+def _half(x: torch.Tensor) -> torch.Tensor:
+    return x / 2
+
+
+def test_a_method_that_is_named_is_the_only_one_planned(monkeypatch: pytest.MonkeyPatch) -> None:
+    planned: list[str] = []
+
+    def counted(name: str, recipe: Callable[[Ask], Recipe]) -> Callable[[Ask], Recipe]:
+        def count(ask: Ask) -> Recipe:
+            planned.append(name)
+            return recipe(ask)
+
+        return count
+
+    for name, recipe in METHODS.items():
+        monkeypatch.setitem(METHODS, name, counted(name, recipe))
+    question: dict[str, Any] = {"features": 1, "tol": 0.4, "lipschitz": 0.5}
+    aq.approximate(_half, aq.Design(2), method="gather", **question)
+    assert planned == ["gather"]
+    planned.clear()
+    aq.approximate(_half, aq.Design(2), **question)
+    assert sorted(planned) == sorted(METHODS)
+    planned.clear()
+    aq.plan(aq.Design(2), **question)
+    assert sorted(planned) == sorted(METHODS)
+
+
+@pytest.mark.parametrize("method", ["gather", "auto"])
+@pytest.mark.parametrize(
+    ("design", "questions"),
+    [
+        (aq.Design(2), [("sup", "all")]),
+        (aq.Design(2, aq.Causal()), [("sup", "all"), ("sup", "causal")]),
+    ],
+    ids=["all", "causal"],
+)
+def test_check_is_asked_each_question_once(
+    monkeypatch: pytest.MonkeyPatch,
+    design: aq.Design,
+    questions: list[tuple[str, str]],
+    method: str,
+) -> None:
+    asked: list[tuple[str, str]] = []
+    check = verdicts.check
+
+    def counted(what: aq.Design, *, norm: str, target: str = "all") -> aq.Verdict:
+        asked.append((norm, target))
+        return check(what, norm=norm, target=target)
+
+    monkeypatch.setattr(verdicts, "check", counted)
+    result = aq.approximate(_half, design, features=1, tol=0.4, lipschitz=0.5, method=method)
+    assert asked == questions
+    assert result.method == "gather"

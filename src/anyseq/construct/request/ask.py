@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from anyseq.construct.request.error import LP
 from anyseq.construct.request.smooth import Smoothness
+from anyseq.construct.request.verdicts import Verdicts
 from anyseq.design import Design
 
 
@@ -20,6 +21,7 @@ class Ask:
     least_log_steps: use no grid coarser than δ = 2^-least_log_steps.
     smooth: all that is known of how f varies, L included; just L unless given.
     seed: of a method's random numbers. checkpoint: a folder for the state of long work.
+    verdicts: what `check` said of the design so far.
     """
 
     design: Design
@@ -34,6 +36,7 @@ class Ask:
     smooth: Smoothness | None = None
     seed: int = 0
     checkpoint: str | Path | None = None
+    verdicts: Verdicts = field(default_factory=Verdicts, compare=False, repr=False)
 
     @property
     def smoothness(self) -> Smoothness:

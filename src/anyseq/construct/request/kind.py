@@ -7,8 +7,10 @@ from contextlib import suppress
 import torch
 
 from anyseq.construct.request import probe
+from anyseq.construct.request.ask import Ask
 from anyseq.construct.request.error import LP, SUP
 from anyseq.construct.request.target import Target
+from anyseq.construct.request.verdicts import Verdicts
 from anyseq.design import Design
 from anyseq.errors import CannotApproximate, InvalidArgument
 from anyseq.positions import NoPosition
@@ -21,21 +23,27 @@ ASSUMES = {
 """What is assumed of f, by kind; nothing for "all"."""
 
 
-def kind_of_function(design: Design, norm: str) -> str:
+def kind_of_function(design: Design, norm: str, verdicts: Verdicts | None = None) -> str:
     """The largest class, "all", "causal" or "equivariant", that `check` proves a design universal
     for; "all" where it proves nothing, so that the methods give the reason."""
-    from anyseq.verdicts import check  # slow to load
-
+    verdicts = verdicts or Verdicts()
     with suppress(InvalidArgument):  # a probability map of which no theorem speaks
         for kind in ("all", *ASSUMES):
-            if check(design, norm=SUP if norm == SUP else LP, target=kind).universal:
+            if verdicts.of(design, SUP if norm == SUP else LP, kind).universal:
                 return kind
     return "all"
 
 
-def check_kind(design: Design, norm: str, target: Target, rng: torch.Generator) -> None:
+def kind_asked(ask: Ask) -> str:
+    """The same of a question."""
+    return kind_of_function(ask.design, ask.norm, ask.verdicts)
+
+
+def check_kind(
+    design: Design, norm: str, target: Target, rng: torch.Generator, verdicts: Verdicts
+) -> None:
     """Raise an error if samples show that f is not of the kind that the design is for."""
-    kind = kind_of_function(design, norm)
+    kind = kind_of_function(design, norm, verdicts)
     try:
         if kind == "causal":
             probe.check_causal(target, rng)
@@ -44,9 +52,7 @@ def check_kind(design: Design, norm: str, target: Target, rng: torch.Generator) 
     except CannotApproximate as refusal:
         if isinstance(design.position, NoPosition):
             raise
-        from anyseq.verdicts import check
-
-        witness = check(design, norm=SUP if norm == SUP else LP).witness
+        witness = verdicts.of(design, SUP if norm == SUP else LP).witness
         raise CannotApproximate(
             f"not every f can be expressed by this design, and this one is not {kind}",
             (str(witness), *refusal.reasons),

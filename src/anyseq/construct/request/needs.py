@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from anyseq.construct.request.ask import Ask
+from anyseq.construct.request.error import SUP
 from anyseq.design import Design
 from anyseq.errors import CannotApproximate, InvalidArgument
 from anyseq.patterns import Full
@@ -79,15 +80,13 @@ def plain_blocks(design: Design) -> None:
             raise CannotApproximate(f"it is built for designs with {name}=False")
 
 
-def gathering(design: Design) -> str:
+def gathering(ask: Ask) -> str:
     """What every token can gather, in sup norm: "all" tokens, or, for "causal" functions, those up
     to itself."""
-    from anyseq.verdicts import check  # slow to load
-
     reasons = []
     for target in ("all", "causal"):
         try:
-            verdict = check(design, norm="sup", target=target)
+            verdict = ask.verdicts.of(ask.design, SUP, target)
         except InvalidArgument as unknown:  # a probability map of which no theorem speaks
             raise CannotApproximate(str(unknown)) from None
         if verdict.certificate is not None and verdict.certificate.kind == "gather":

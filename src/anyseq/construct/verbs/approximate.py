@@ -34,9 +34,10 @@ from anyseq.construct.request.error import (
     proved_status,
 )
 from anyseq.construct.request.functions import known_constants
-from anyseq.construct.request.kind import ASSUMES, check_kind, kind_of_function
+from anyseq.construct.request.kind import ASSUMES, check_kind, kind_asked
 from anyseq.construct.request.smooth import Curvature, Lipschitz, Smoothness, given, size
 from anyseq.construct.request.target import Function, Target
+from anyseq.construct.request.verdicts import Verdicts
 from anyseq.construct.results.result import Approximation
 from anyseq.construct.verbs.claims import claim_of
 from anyseq.construct.verbs.plan import DEFAULT_BUDGET, check_p, make_plan
@@ -116,7 +117,8 @@ def approximate(
     rng = generator(seed)
     progress("look at f", 0, 1)
     target = Target(f, design.tokens, features, out_features)
-    check_kind(design, norm, target, rng)
+    verdicts = Verdicts()
+    check_kind(design, norm, target, rng, verdicts)
     if norm == SUP:
         probe.check_continuous(target, tol, smooth, rng)
     slope = probe.steepest(target, rng)
@@ -139,9 +141,10 @@ def approximate(
         smooth=known,
         seed=seed,
         checkpoint=checkpoint,
+        verdicts=verdicts,
     )
     while True:
-        recipe = make_plan(ask, budget).choose(method, proved=smooth is not None)
+        recipe = make_plan(ask, budget, method).choose(method, proved=smooth is not None)
         construction = recipe.build(target, progress)
         if not recipe.terms:
             return _sampled(recipe, construction, _search(target, recipe, construction, progress))
@@ -241,7 +244,7 @@ def _assemble(
     terms: tuple[Term, ...] | None = None,
 ) -> Approximation:
     ask = recipe.ask
-    kind = kind_of_function(ask.design, ask.norm)
+    kind = kind_asked(ask)
     assumes = [assumption, *([ASSUMES[kind]] if kind in ASSUMES else [])]
     bits = recipe.id_bits
     ids = {} if bits is None else {"ids of": f"{bits} bits (float64 holds {EXACT_BITS})"}

@@ -7,7 +7,7 @@ import math
 from anyseq.construct.methods.gather.wide import WideRecipe
 from anyseq.construct.methods.recipe import Recipe
 from anyseq.construct.request.error import combine
-from anyseq.construct.request.kind import kind_of_function
+from anyseq.construct.request.kind import kind_asked
 from anyseq.construct.request.needs import plain_attention
 from anyseq.construct.request.smooth import SHELLS, Smoothness
 from anyseq.construct.verifiers.claim import Claim
@@ -26,7 +26,7 @@ def claim_of(recipe: Recipe) -> Claim:
         steps=2**recipe.log_steps,
         positions=not isinstance(ask.design.position, NoPosition),
         dense=plain_attention(ask.design),
-        kind=kind_of_function(ask.design, ask.norm),
+        kind=kind_asked(ask),
         norm=ask.norm,
         p=ask.p,
         bound=ask.bound,

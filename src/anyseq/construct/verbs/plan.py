@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,9 +13,9 @@ from anyseq.construct.methods.gather.wide import WideRecipe
 from anyseq.construct.methods.recipe import Recipe
 from anyseq.construct.request import needs
 from anyseq.construct.request.ask import Ask
-from anyseq.construct.request.error import MEAN, NORMS, SUP, combine, norm_name
+from anyseq.construct.request.error import LP, MEAN, NORMS, SUP, combine, norm_name
 from anyseq.construct.request.functions import known_constants
-from anyseq.construct.request.kind import kind_of_function
+from anyseq.construct.request.kind import kind_asked
 from anyseq.construct.request.smooth import Curvature, Lipschitz, Smoothness, given, size
 from anyseq.construct.request.target import Function
 from anyseq.construct.verbs.fewest import fewest_text
@@ -79,10 +78,9 @@ class Plan:
 
     def _larger(self, method: str, *, proved: bool) -> list[str]:
         """A tolerance that can be met, if one of the next is."""
-        methods = METHODS if method == "auto" else (method,)
         for times in _LARGER:
             ask = replace(self.ask, tol=self.ask.tol * times)
-            found = make_plan(ask, self.budget, methods)._first(method, proved)
+            found = make_plan(ask, self.budget, method)._first(method, proved)
             if found is not None:
                 size = f"{found.shape.parameters:,} parameters"
                 return [f"tol={ask.tol:g} can be met, by {found.method} with {size}"]
@@ -151,7 +149,7 @@ class Plan:
         """Why the other methods are out, and what to know about those that are in."""
         ask = self.ask
         notes = [f"{name}: {why}" for name, why in self.refused.items()]
-        kind = kind_of_function(ask.design, ask.norm)
+        kind = kind_asked(ask)
         if kind != "all" and self.recipes:
             notes.append(f"f must be {kind}: the design is universal for such functions only")
         notes += [f"{recipe.method}: {note}" for recipe in self.recipes for note in recipe.notes]
@@ -231,10 +229,10 @@ def plan(
     return make_plan(ask, DEFAULT_BUDGET if budget is None else at_least_one("budget", budget))
 
 
-def make_plan(ask: Ask, budget: int, methods: Iterable[str] = METHODS) -> Plan:
-    """The plan for a checked question."""
+def make_plan(ask: Ask, budget: int, method: str = "auto") -> Plan:
+    """The plan for a checked question: of all methods, or of the one that is named."""
     recipes, refused = [], {}
-    for name in methods:
+    for name in METHODS if method == "auto" else (method,):
         try:
             recipe = METHODS[name](ask)
             _check_size(recipe, budget)
@@ -254,13 +252,11 @@ def make_plan(ask: Ask, budget: int, methods: Iterable[str] = METHODS) -> Plan:
 
 def _refuted(ask: Ask) -> list[str]:
     """Why no construction can exist, if `check` knows."""
-    from anyseq.verdicts import check  # slow to load, and only a refusal needs it
-
     try:
-        verdict = check(ask.design, norm="sup" if ask.norm == SUP else "lp")
+        verdict = ask.verdicts.of(ask.design, SUP if ask.norm == SUP else LP)
     except InvalidArgument:  # a probability map of the caller's own, of which no theorem speaks
         return []
-    if verdict.universal is not False or kind_of_function(ask.design, ask.norm) != "all":
+    if verdict.universal is not False or kind_asked(ask) != "all":
         return []
     return [f"not every f can be expressed by this design. {verdict.witness}"]
 

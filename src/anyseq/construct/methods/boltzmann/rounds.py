@@ -69,8 +69,6 @@ def recipe(ask: Ask) -> RoundsRecipe:
 
 def _check(ask: Ask) -> str:
     """Raise an error where rounds do not apply; otherwise the kind of f that is covered."""
-    from anyseq.verdicts import check  # slow to load
-
     design, name = ask.design, ask.design.probability.name
     keeps_all = isinstance(design.probability, TopK) and design.probability.k >= design.size
     if not (isinstance(design.probability, Softmax | Sparsemax | Entmax15) or keeps_all):
@@ -79,8 +77,8 @@ def _check(ask: Ask) -> str:
         )
     if isinstance(base_of(design.position), Sinusoidal):
         raise CannotApproximate("it needs an input to which only learned vectors are added")
-    kind = kind_of_function(design, LP)
-    verdict = check(design, norm=LP, target=kind)
+    kind = kind_of_function(design, LP, ask.verdicts)
+    verdict = ask.verdicts.of(design, LP, kind)
     if verdict.universal is False:
         raise CannotApproximate(f"in L^p, {verdict.reason}")
     return kind

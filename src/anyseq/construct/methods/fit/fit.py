@@ -56,7 +56,7 @@ def recipe(ask: Ask) -> FitRecipe:
             f"it is for at most {_MOST_AXES} dimensions (tokens times features), these are "
             f"{ask.axes}"
         )
-    if needs.gathering(ask.design) != "all":
+    if needs.gathering(ask) != "all":
         raise CannotApproximate(
             "it fits one net for all tokens, but here each token holds a different part"
         )

@@ -72,7 +72,7 @@ def _interpolating(ask: Ask) -> GatherRecipe:
     except CannotApproximate as problem:
         refusal = problem
     needs.feed_forward(ask.design)
-    if needs.gathering(ask.design) == "all":
+    if needs.gathering(ask) == "all":
         try:
             adaptive = _adaptive(ask)
         except CannotApproximate:

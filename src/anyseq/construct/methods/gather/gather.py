@@ -58,7 +58,7 @@ def recipe(ask: Ask) -> GatherRecipe:
     """The coarsest grid that meets the tolerance."""
     needs.feed_forward(ask.design)
     _check_nodes(ask, 2**ask.least_log_steps)
-    wanted = needs.gathering(ask.design)
+    wanted = needs.gathering(ask)
     for log_steps in range(ask.least_log_steps, 53):
         _check_nodes(ask, 2**log_steps)
         found = GatherRecipe(ask, log_steps, wanted)

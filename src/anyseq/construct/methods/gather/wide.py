@@ -41,7 +41,7 @@ def recipe(ask: Ask) -> WideRecipe:
     needs.feed_forward(ask.design)
     least = _least_degree(ask)
     _few_enough(ask, least)
-    wanted = needs.gathering(ask.design)
+    wanted = needs.gathering(ask)
     first_free = max(ask.features, ask.out_features)
     front = gather_directly(ask.design, ask.features, first_free, wanted)
     layers, depth = front.gathering.layers, ask.design.depth

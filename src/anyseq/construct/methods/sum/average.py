@@ -13,6 +13,7 @@ from anyseq.base import ZERO_WEIGHT_GAP
 from anyseq.construct.gathering import Heads
 from anyseq.construct.request.error import SUP
 from anyseq.construct.request.kind import kind_of_function
+from anyseq.construct.request.verdicts import Verdicts
 from anyseq.design import Design
 from anyseq.errors import CannotApproximate
 from anyseq.nn import AttentionLayers
@@ -20,22 +21,20 @@ from anyseq.patterns import Pattern
 from anyseq.positions import ALiBi, NoPosition, base_of
 
 
-def averaging_layer(design: Design, norm: str) -> int:
+def averaging_layer(design: Design, norm: str, verdicts: Verdicts) -> int:
     """The pattern of the cycle by which some head can average over all tokens, in a design for
     permutation-equivariant f."""
-    from anyseq.verdicts import check  # slow to load
-
     if design.tokens == 1 and isinstance(design.position, NoPosition):  # every f commutes
         for layer, pattern in enumerate(design.cycle):
             if any(_sees_all(part, design.size) for part in pattern.heads()):
                 return layer
         raise CannotApproximate("it needs a head that averages over all tokens")
-    if kind_of_function(design, norm) != "equivariant":
+    if kind_of_function(design, norm, verdicts) != "equivariant":
         raise CannotApproximate(
             "only for permutation-equivariant f: for designs such as dense attention with "
             "position=NoPosition()"
         )
-    proof = check(design, norm=SUP, target="equivariant").certificate
+    proof = verdicts.of(design, SUP, "equivariant").certificate
     sloped = isinstance(base_of(design.position), ALiBi)  # it averages in the limit only
     if proof is None or proof.full_layer is None or sloped:
         raise CannotApproximate("it needs a head that averages over all tokens")

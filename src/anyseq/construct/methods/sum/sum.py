@@ -59,7 +59,7 @@ def recipe(ask: Ask) -> SumRecipe:
     """The coarsest grid that meets the tolerance."""
     needs.feed_forward(ask.design)
     needs.lipschitz(ask)
-    layer = averaging_layer(ask.design, ask.norm)
+    layer = averaging_layer(ask.design, ask.norm, ask.verdicts)
     log_steps = max(1, ask.least_log_steps)
     while True:
         found = SumRecipe(ask, log_steps, layer)
