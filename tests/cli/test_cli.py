@@ -239,7 +239,7 @@ def test_stopping_says_so(
     def stop(*arguments: object, **options: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("anyseq.construct.verbs.plan", stop)
+    monkeypatch.setattr("anyseq.construct.plan", stop)
     code, _, err = run(capsys, "plan", "--tokens", "2", "--tol", "1", "--lipschitz", "1")
     assert (code, err) == (130, "anyseq: stopped\n")
 

@@ -11,7 +11,7 @@ import torch
 from PIL.GifImagePlugin import GifImageFile
 
 import anyseq as aq
-from anyseq.construct.contextual.dense import Contextual
+from anyseq.construct.contextual import Contextual
 from anyseq.errors import FileProblem, InvalidArgument
 from anyseq.graph import classes_by_layer, reach, refine
 

@@ -8,7 +8,7 @@ import torch
 from matplotlib.figure import Figure
 
 import anyseq as aq
-from anyseq.construct.contextual.dense import Contextual
+from anyseq.construct.contextual import Contextual
 from anyseq.construct.request.functions import FUNCTIONS
 from anyseq.errors import InvalidArgument
 from anyseq.experiments import Table

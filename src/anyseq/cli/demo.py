@@ -133,7 +133,7 @@ def _run_the_blocks(results: list[Approximation]) -> None:
 
 
 def _draw(out: Path, example: object, series: dict[str, list[Approximation]]) -> None:
-    from anyseq.construct.contextual.dense import Contextual
+    from anyseq.construct.contextual import Contextual
     from anyseq.pictures import save, show
     from anyseq.pictures.tolerance import tolerance_figure
 

@@ -6,7 +6,7 @@ from functools import singledispatch
 from typing import Any
 
 from anyseq.construct import Approximation
-from anyseq.construct.contextual.dense import Contextual
+from anyseq.construct.contextual import Contextual
 from anyseq.construct.explaining.explanation import Explanation
 from anyseq.construct.explaining.told import contextual_of
 from anyseq.construct.tables.fused import CellTable

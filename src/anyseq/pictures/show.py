@@ -8,7 +8,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from anyseq.construct import Approximation
-from anyseq.construct.contextual.dense import Contextual
+from anyseq.construct.contextual import Contextual
 from anyseq.construct.explaining.explanation import Explanation
 from anyseq.design import Design
 from anyseq.errors import InvalidArgument

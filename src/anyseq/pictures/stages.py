@@ -6,7 +6,7 @@ import textwrap
 
 import torch
 
-from anyseq.construct.contextual.dense import Contextual
+from anyseq.construct.contextual import Contextual
 from anyseq.construct.explaining.explanation import Explanation
 from anyseq.construct.explaining.steps import Hit, Step
 from anyseq.construct.network.stages import ID

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from anyseq.base import EXACT_BITS
-from anyseq.construct.contextual.dense import Contextual
+from anyseq.construct.contextual import Contextual
 from anyseq.errors import ConstructionFault
 
 CASES = [

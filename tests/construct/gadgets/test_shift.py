@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anyseq.base import ZERO_WEIGHT_GAP
-from anyseq.construct.contextual.dense import Contextual
+from anyseq.construct.contextual import Contextual
 from anyseq.construct.gadgets import global_shift, selective_shifts
 from construct.networks import is_literal, run_blocks
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import anyseq as aq
 from anyseq.base import UNIT_ROUNDOFF, silent
 from anyseq.construct import Approximation
-from anyseq.construct.contextual.dense import Contextual
+from anyseq.construct.contextual import Contextual
 from anyseq.construct.methods.yun.windows import Windows
 from anyseq.construct.methods.yun.yun import YunRecipe
 from anyseq.construct.request.ask import Ask

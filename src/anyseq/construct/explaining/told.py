@@ -13,7 +13,7 @@ from functools import singledispatch
 import torch
 
 from anyseq.base import EXACT_BITS
-from anyseq.construct.contextual.dense import Contextual
+from anyseq.construct.contextual import Contextual
 from anyseq.construct.counting.lattice import strides
 from anyseq.construct.network.stages import WHOLE, Stage
 from anyseq.construct.tables.fused import CellTable, Fused, KuhnTable

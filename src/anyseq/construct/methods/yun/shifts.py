@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import chain
 
-from anyseq.construct.contextual.dense import Contextual
+from anyseq.construct.contextual import Contextual
 from anyseq.construct.contextual.sparse import SparseContextual
 from anyseq.construct.gadgets import (
     all_max_shift,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from anyseq.construct.contextual.dense import Contextual
+from anyseq.construct.contextual import Contextual
 from anyseq.construct.contextual.sparse import SparseContextual
 from anyseq.construct.gadgets import clip_layers, erase_layers
 from anyseq.construct.methods.yun.sizes import YunSizes
