@@ -7,7 +7,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test docs soak matrix package sanitize zoo hf-types faults pictures networks lint types layers bench clean
+.PHONY: demo test docs soak matrix package sanitize zoo hf-types faults pictures networks house lint types layers bench clean
 
 demo: .venv/core
 	$(BIN)/anyseq demo
@@ -69,6 +69,10 @@ pictures: .venv/core
 # The networks that the page of `anyseq play` brings along. Seconds.
 networks: .venv/full
 	OMP_NUM_THREADS=1 $(BIN)/python -c "from anyseq.play.shipped import write; write()"
+
+# The import graph of the floors, and of the rooms of construct: docs/house.svg and docs/rooms.svg.
+house: .venv/full
+	$(BIN)/python tests/house.py
 
 lint: .venv/full
 	$(BIN)/ruff check

@@ -9,7 +9,7 @@ import pytest
 
 import anyseq as aq
 from anyseq.cli import main
-from anyseq.construct import train
+from anyseq.construct.methods.fit import train
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:

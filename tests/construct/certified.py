@@ -8,7 +8,7 @@ import torch
 
 import anyseq as aq
 from anyseq.construct import Approximation
-from anyseq.construct.functions import FUNCTIONS
+from anyseq.construct.request.functions import FUNCTIONS
 
 MEAN, SPIKE = FUNCTIONS["plus-mean"], aq.functions["spike"]
 NOWHERE = aq.NoPosition()

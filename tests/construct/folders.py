@@ -10,7 +10,7 @@ from typing import Any
 
 import anyseq as aq
 from anyseq.construct import Approximation
-from anyseq.construct.certificate import Certificate
+from anyseq.construct.results.certificate import Certificate
 
 
 def tamper(folder: Path, place: tuple[Any, ...], value: object) -> None:

@@ -10,15 +10,15 @@ import torch
 from hypothesis import strategies as st
 
 from anyseq.construct import Approximation
-from anyseq.construct.certificate import Certificate
-from anyseq.construct.claim import Claim
-from anyseq.construct.error import Term, combine
-from anyseq.construct.fused import fused_from
-from anyseq.construct.kind import kind_of_function
-from anyseq.construct.needs import plain_attention
-from anyseq.construct.verification import Verification
-from anyseq.construct.verify import verify
-from anyseq.construct.verify_report import assumptions
+from anyseq.construct.request.error import Term, combine
+from anyseq.construct.request.kind import kind_of_function
+from anyseq.construct.request.needs import plain_attention
+from anyseq.construct.results.certificate import Certificate
+from anyseq.construct.tables.fused import fused_from
+from anyseq.construct.verifiers.claim import Claim
+from anyseq.construct.verifiers.verification import Verification
+from anyseq.construct.verifiers.verify import verify
+from anyseq.construct.verifiers.verify_report import assumptions
 from anyseq.design import Design
 from anyseq.nn import Stack, StackShape
 from anyseq.positions import NoPosition

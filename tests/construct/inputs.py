@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from anyseq.construct import Approximation
-from anyseq.construct.fused import CellTable
+from anyseq.construct.tables.fused import CellTable
 
 
 def random(result: Approximation, count: int, seed: int = 0) -> torch.Tensor:

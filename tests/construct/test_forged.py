@@ -9,10 +9,10 @@ import pytest
 import torch
 
 import anyseq as aq
-from anyseq.construct.claim import Claim
-from anyseq.construct.verify_design import layers_of
-from anyseq.construct.verify_hats import boxes_error
-from anyseq.construct.verify_terms import Disagreement, terms_hold
+from anyseq.construct.verifiers.claim import Claim
+from anyseq.construct.verifiers.verify_design import layers_of
+from anyseq.construct.verifiers.verify_hats import boxes_error
+from anyseq.construct.verifiers.verify_terms import Disagreement, terms_hold
 from anyseq.errors import FileProblem
 from construct.certified import NOWHERE, RESULTS
 from construct.folders import bind, tamper

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 import anyseq as aq
 from anyseq.base import generator, uniform
-from anyseq.construct.functions import FUNCTIONS
-from anyseq.construct.fused import KuhnTable
-from anyseq.construct.lattice import lattice
-from anyseq.construct.smooth import Smoothness
-from anyseq.construct.target import Function
+from anyseq.construct.counting.lattice import lattice
+from anyseq.construct.request.functions import FUNCTIONS
+from anyseq.construct.request.smooth import Smoothness
+from anyseq.construct.request.target import Function
+from anyseq.construct.tables.fused import KuhnTable
 from anyseq.errors import InvalidFunction
 
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import anyseq as aq
-from anyseq.construct.error import combine
+from anyseq.construct.request.error import combine
 
 
 @pytest.mark.parametrize("method", ["gather", "yun"])

@@ -13,7 +13,7 @@ import torch
 
 import anyseq as aq
 from anyseq.construct import Approximation
-from anyseq.construct.functions import FUNCTIONS, cosine
+from anyseq.construct.request.functions import FUNCTIONS, cosine
 from construct.inputs import corners, ramps, random
 
 EXAMPLES = FUNCTIONS | {"cosine-2": cosine(2)}

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 import anyseq as aq
 from anyseq.construct.contextual import Contextual
-from anyseq.construct.functions import FUNCTIONS
+from anyseq.construct.request.functions import FUNCTIONS
 from anyseq.errors import InvalidArgument
 from anyseq.experiments import Table
 from anyseq.graph import refine

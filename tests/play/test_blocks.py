@@ -12,7 +12,7 @@ import torch
 
 from anyseq.base import generator, uniform
 from anyseq.construct import FUNCTIONS, Approximation, approximate
-from anyseq.construct.explain import attention_weights
+from anyseq.construct.explaining.explain import attention_weights
 from anyseq.design import Design
 from anyseq.patterns import Causal, PerHead, Window
 from anyseq.play.network import described, script

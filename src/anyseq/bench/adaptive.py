@@ -6,7 +6,7 @@ from typing import Any
 
 from anyseq.base import Progress, silent
 from anyseq.construct import FUNCTIONS, Example, plan
-from anyseq.construct.methods.gather import NAME
+from anyseq.construct.methods.gather.gather import NAME
 from anyseq.design import Design
 
 _TOLS = (0.1, 0.01)

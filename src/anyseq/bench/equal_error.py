@@ -8,11 +8,12 @@ from typing import Any
 
 from anyseq.base import EXACT_BITS, Progress, silent
 from anyseq.construct import Example, Plan, plan
-from anyseq.construct.ask import Recipe
-from anyseq.construct.error import LP, combine
-from anyseq.construct.methods import gather, yun
-from anyseq.construct.smooth import Smoothness
-from anyseq.construct.target import Target
+from anyseq.construct.methods.gather import gather
+from anyseq.construct.methods.recipe import Recipe
+from anyseq.construct.methods.yun import yun
+from anyseq.construct.request.error import LP, combine
+from anyseq.construct.request.smooth import Smoothness
+from anyseq.construct.request.target import Target
 from anyseq.design import Design
 from anyseq.nn import Stack
 

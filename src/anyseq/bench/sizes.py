@@ -17,9 +17,9 @@ import torch
 
 from anyseq.base import extra_bytes, generator, medians, seconds, uniform
 from anyseq.construct import FUNCTIONS, Approximation, approximate
-from anyseq.construct.ask import Recipe
 from anyseq.construct.methods import METHODS
-from anyseq.construct.plan import plan
+from anyseq.construct.methods.recipe import Recipe
+from anyseq.construct.verbs.plan import plan
 from anyseq.design import Design
 from anyseq.errors import CannotApproximate
 from anyseq.positions import Absolute, NoPosition

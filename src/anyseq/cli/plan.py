@@ -59,7 +59,7 @@ def plan(
         Print JSON.
     """
     from anyseq.construct import plan as make_plan
-    from anyseq.construct.functions import Example
+    from anyseq.construct.request.functions import Example
 
     asked = design.at(tokens)
     f = None if function is None else find_function(function)

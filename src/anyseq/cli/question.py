@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from anyseq.errors import InvalidArgument
 
 if TYPE_CHECKING:
-    from anyseq.construct.target import Function
+    from anyseq.construct.request.target import Function
 
 
 def find_function(name: str) -> Function:

@@ -1,12 +1,12 @@
 """Function -> weights."""
 
-from anyseq.construct.approximate import approximate
-from anyseq.construct.error import ErrorReport, Term
-from anyseq.construct.functions import FUNCTIONS, Example
-from anyseq.construct.local import Local
-from anyseq.construct.plan import Plan, plan
-from anyseq.construct.result import Approximation
-from anyseq.construct.store import load
+from anyseq.construct.request.error import ErrorReport, Term
+from anyseq.construct.request.functions import FUNCTIONS, Example
+from anyseq.construct.request.local import Local
+from anyseq.construct.results.load import load
+from anyseq.construct.results.result import Approximation
+from anyseq.construct.verbs.approximate import approximate
+from anyseq.construct.verbs.plan import Plan, plan
 
 __all__ = [
     "FUNCTIONS",

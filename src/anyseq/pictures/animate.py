@@ -7,9 +7,9 @@ from typing import Any
 
 from anyseq.construct import Approximation
 from anyseq.construct.contextual import Contextual
-from anyseq.construct.explain import Explanation
-from anyseq.construct.fused import CellTable
-from anyseq.construct.told import contextual_of
+from anyseq.construct.explaining.explanation import Explanation
+from anyseq.construct.explaining.told import contextual_of
+from anyseq.construct.tables.fused import CellTable
 from anyseq.design import Design
 from anyseq.errors import InvalidArgument
 from anyseq.patterns import Pattern, parse_pattern, pattern_text

@@ -7,9 +7,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from anyseq.construct.explain import Explanation, Hit, Step
-from anyseq.construct.stages import ID
-from anyseq.construct.told import Node
+from anyseq.construct.explaining.explanation import Explanation
+from anyseq.construct.explaining.steps import Hit, Step
+from anyseq.construct.explaining.told import Node
+from anyseq.construct.network.stages import ID
 from anyseq.pictures.ids import Column, draw_table
 from anyseq.pictures.style import COLOURS, INK, Picture, plain
 

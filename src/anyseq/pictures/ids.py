@@ -9,7 +9,7 @@ import torch
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
-from anyseq.construct.explain_text import numbers_text
+from anyseq.construct.explaining.explanation import numbers_text
 from anyseq.pictures.style import INK, PALE, distinct
 
 _DIGITS = 9  # of numbers in the usual size of letters

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from anyseq.construct import Approximation
 from anyseq.construct.contextual import Contextual
-from anyseq.construct.explain import Explanation
+from anyseq.construct.explaining.explanation import Explanation
 from anyseq.design import Design
 from anyseq.errors import InvalidArgument
 from anyseq.graph import Reach

@@ -6,8 +6,8 @@ import torch
 from matplotlib.figure import Figure
 
 from anyseq.construct import Approximation
-from anyseq.construct.error import SUP
-from anyseq.construct.target import Function
+from anyseq.construct.request.error import SUP
+from anyseq.construct.request.target import Function
 from anyseq.pictures.style import BAND, COLOURS, TARGET, figure
 
 _POINTS = 801

@@ -7,8 +7,9 @@ import textwrap
 import torch
 
 from anyseq.construct.contextual import Contextual
-from anyseq.construct.explain import Explanation, Hit, Step
-from anyseq.construct.stages import ID
+from anyseq.construct.explaining.explanation import Explanation
+from anyseq.construct.explaining.steps import Hit, Step
+from anyseq.construct.network.stages import ID
 from anyseq.errors import InvalidArgument
 from anyseq.pictures.animation import Animation, evenly, paced
 from anyseq.pictures.explain import explanation_ids, explanation_title

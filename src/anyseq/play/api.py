@@ -15,7 +15,7 @@ import torch
 
 from anyseq.base import OutOfTime, check_time, one_of, remaining, within
 from anyseq.construct import FUNCTIONS, approximate
-from anyseq.construct.target import Function
+from anyseq.construct.request.target import Function
 from anyseq.design import Design
 from anyseq.errors import AnyseqError, CannotApproximate, InvalidArgument
 from anyseq.graph import reach, refine

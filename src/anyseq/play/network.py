@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from anyseq.construct import Approximation
-from anyseq.construct.error import SUP, norm_name
+from anyseq.construct.request.error import SUP, norm_name
 from anyseq.design import Design
 from anyseq.errors import InvalidArgument
 from anyseq.nn import AttentionPosition, Stack, inside_attention

@@ -4,10 +4,10 @@ import pytest
 import torch
 
 import anyseq as aq
-from anyseq.construct.contextual_sparse import SparseContextual
+from anyseq.construct.contextual.route import Route
+from anyseq.construct.contextual.sparse import SparseContextual
 from anyseq.construct.gadgets import deciding_gap
-from anyseq.construct.methods.yun_shifts import sparse_shifts
-from anyseq.construct.route import Route
+from anyseq.construct.methods.yun.shifts import sparse_shifts
 from anyseq.nn import Stack
 from construct.networks import is_literal
 from construct.sparse import PATTERNS

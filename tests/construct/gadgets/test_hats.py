@@ -7,8 +7,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from anyseq.construct.counting.lattice import lattice, strides
 from anyseq.construct.gadgets import Hats, HatWiring
-from anyseq.construct.lattice import lattice, strides
 from anyseq.nn import FeedForwardLayers
 
 STEPS = 8

@@ -3,14 +3,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anyseq.construct.gadgets import (
-    Wiring,
-    interpolate,
-    least_hidden,
-    mixed_differences,
-    summable,
-)
-from anyseq.construct.lattice import lattice
+from anyseq.construct.counting.lattice import lattice
+from anyseq.construct.gadgets import Wiring, interpolate, least_hidden, mixed_differences, summable
 from construct.networks import run
 
 SIZES = [(1, 1), (1, 8), (2, 1), (2, 4), (3, 2), (3, 4), (4, 2), (5, 1)]

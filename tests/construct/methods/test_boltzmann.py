@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 import anyseq as aq
 from anyseq.base import silent
 from anyseq.construct import Approximation
-from anyseq.construct.ask import Ask
-from anyseq.construct.functions import FUNCTIONS
-from anyseq.construct.fused_cells import Quantised
-from anyseq.construct.methods import boltzmann
-from anyseq.construct.methods.boltzmann import BoltzmannRecipe, contextual_keys, least_gap
-from anyseq.construct.multisets import multisets
-from anyseq.construct.target import Target
+from anyseq.construct.counting.multisets import multisets
+from anyseq.construct.methods.boltzmann import boltzmann
+from anyseq.construct.methods.boltzmann.boltzmann import BoltzmannRecipe, contextual_keys, least_gap
+from anyseq.construct.request.ask import Ask
+from anyseq.construct.request.functions import FUNCTIONS
+from anyseq.construct.request.target import Target
+from anyseq.construct.tables.fused_cells import Quantised
 from anyseq.errors import CannotApproximate, ConstructionFault
 from construct.inputs import random
 

@@ -7,8 +7,10 @@ import pytest
 import torch
 
 import anyseq as aq
-from anyseq.construct import Approximation, search, train
-from anyseq.construct.methods.fit import FitRecipe
+from anyseq.construct import Approximation
+from anyseq.construct.methods.fit import train
+from anyseq.construct.methods.fit.fit import FitRecipe
+from anyseq.construct.verbs import search
 from anyseq.errors import CannotApproximate, FileProblem, InvalidArgument, WeightsChanged
 from construct.inputs import random
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import anyseq as aq
-from anyseq.construct.ask import Ask
-from anyseq.construct.methods.gather import GatherRecipe
+from anyseq.construct.methods.gather.gather import GatherRecipe
+from anyseq.construct.request.ask import Ask
 
 
 def recipe(tokens: int, log_steps: int, features: int = 1) -> GatherRecipe:

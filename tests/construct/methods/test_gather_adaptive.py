@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 import anyseq as aq
 from anyseq.base import json_sha256
 from anyseq.construct import Approximation, Example
-from anyseq.construct.claim import Claim
-from anyseq.construct.functions import gaussian
-from anyseq.construct.fused import KuhnTable
-from anyseq.construct.fused_adaptive import HatTable
-from anyseq.construct.target import Function
-from anyseq.construct.verify_hats import exact_hats
+from anyseq.construct.request.functions import gaussian
+from anyseq.construct.request.target import Function
+from anyseq.construct.tables.fused import KuhnTable
+from anyseq.construct.tables.fused_adaptive import HatTable
+from anyseq.construct.verifiers.claim import Claim
+from anyseq.construct.verifiers.verify_hats import exact_hats
 from anyseq.errors import FileProblem, InvalidArgument
 from construct.folders import tamper
 from construct.forgery import look_again
@@ -264,7 +264,7 @@ def test_certificates_hold(name: str) -> None:
 
 
 def test_large_grids_are_sampled_and_said_to_be(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("anyseq.construct.verify_kuhn._WORK", 1e6)
+    monkeypatch.setattr("anyseq.construct.verifiers.verify_kuhn._WORK", 1e6)
     _, result = RESULTS["spike, sup"]
     assert result.certificate is not None
     found = result.certificate.verify()

@@ -16,13 +16,13 @@ from hypothesis import strategies as st
 import anyseq as aq
 from anyseq.base import generator, silent, uniform
 from anyseq.construct import Approximation
-from anyseq.construct.ask import Ask
-from anyseq.construct.certificate import claim_of
-from anyseq.construct.fused_ridges import RidgeTable
-from anyseq.construct.methods import gather_wide
-from anyseq.construct.methods.gather_wide import WideRecipe
-from anyseq.construct.target import Target
-from anyseq.construct.verify import verify
+from anyseq.construct.methods.gather import wide
+from anyseq.construct.methods.gather.wide import WideRecipe
+from anyseq.construct.request.ask import Ask
+from anyseq.construct.request.target import Target
+from anyseq.construct.tables.fused_ridges import RidgeTable
+from anyseq.construct.verbs.claims import claim_of
+from anyseq.construct.verifiers.verify import verify
 from anyseq.errors import CannotApproximate, InvalidArgument
 from construct.forgery import look_again
 from construct.gathering.designs import designs, gathers
@@ -332,7 +332,7 @@ def test_a_second_try_takes_the_next_degrees_not_as_many_as_there_are_knots() ->
         lipschitz=1.0,
         bound=1.0,
     )
-    first = gather_wide.recipe(ask)
-    again = gather_wide.recipe(replace(ask, least_log_steps=first.log_steps + 1))
+    first = wide.recipe(ask)
+    again = wide.recipe(replace(ask, least_log_steps=first.log_steps + 1))
     assert again.log_steps > first.log_steps
     assert first.degree < again.degree <= 3 * first.degree

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 import anyseq as aq
 from anyseq.construct import Approximation
-from anyseq.construct.ask import Ask
-from anyseq.construct.functions import FUNCTIONS
-from anyseq.construct.memory import MemoryAttention, MemoryStack
-from anyseq.construct.methods.partition import PartitionRecipe
+from anyseq.construct.methods.partition.partition import PartitionRecipe
+from anyseq.construct.network.memory import MemoryAttention, MemoryStack
+from anyseq.construct.request.ask import Ask
+from anyseq.construct.request.functions import FUNCTIONS
 from anyseq.errors import WeightsChanged
 from construct.inputs import random
 

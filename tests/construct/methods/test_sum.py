@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 import anyseq as aq
 from anyseq.base import silent
 from anyseq.construct import Approximation
-from anyseq.construct.ask import Ask
-from anyseq.construct.functions import FUNCTIONS
-from anyseq.construct.fused_cells import ShiftedGrids, border
-from anyseq.construct.methods import sum as sums
-from anyseq.construct.methods.sum import SumRecipe
-from anyseq.construct.target import Target
+from anyseq.construct.methods.sum import sum as sums
+from anyseq.construct.methods.sum.sum import SumRecipe
+from anyseq.construct.request.ask import Ask
+from anyseq.construct.request.functions import FUNCTIONS
+from anyseq.construct.request.target import Target
+from anyseq.construct.tables.fused_cells import ShiftedGrids, border
 from anyseq.errors import CannotApproximate, ConstructionFault
 from construct.inputs import random
 

@@ -8,8 +8,9 @@ import pytest
 import torch
 
 import anyseq as aq
-from anyseq.construct.functions import FUNCTIONS
-from anyseq.construct.methods.sum_average import average, averaging_heads, averaging_layer
+from anyseq.construct.methods.sum.average import average, averaging_heads, averaging_layer
+from anyseq.construct.request.functions import FUNCTIONS
+from anyseq.construct.request.verdicts import Verdicts
 from anyseq.errors import CannotApproximate
 from construct.inputs import random
 
@@ -52,7 +53,7 @@ def test_it_meets_its_bound_in_blocks_and_look_up(design: aq.Design, name: str) 
 
 @pytest.mark.parametrize("design", DESIGNS, ids=str)
 def test_the_head_returns_the_mean_over_all_positions(design: aq.Design) -> None:
-    layer = averaging_layer(design, "sup")
+    layer = averaging_layer(design, "sup", Verdicts())
     heads = averaging_heads(design, layer, 2)
     attention = average(heads, layer, 4, first=1, factors=torch.tensor([1.0, -2.0]).double())
     rng = torch.Generator().manual_seed(1)
@@ -74,12 +75,12 @@ def test_the_head_returns_the_mean_over_all_positions(design: aq.Design) -> None
 )
 def test_it_is_for_equivariant_functions_only(design: aq.Design) -> None:
     with pytest.raises(CannotApproximate, match="only for permutation-equivariant f"):
-        averaging_layer(design, "sup")
+        averaging_layer(design, "sup", Verdicts())
 
 
 def test_slopes_average_in_the_limit_only() -> None:
     with pytest.raises(CannotApproximate, match="a head that averages over all tokens"):
-        averaging_layer(aq.Design(3, position=aq.ALiBi()), "sup")
+        averaging_layer(aq.Design(3, position=aq.ALiBi()), "sup", Verdicts())
 
 
 @pytest.mark.parametrize(

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 import anyseq as aq
 from anyseq.base import UNIT_ROUNDOFF, silent
 from anyseq.construct import Approximation
-from anyseq.construct.ask import Ask
 from anyseq.construct.contextual import Contextual
-from anyseq.construct.error import combine
-from anyseq.construct.functions import FUNCTIONS
-from anyseq.construct.methods.yun import YunRecipe
-from anyseq.construct.target import Target
-from anyseq.construct.windows import Windows
+from anyseq.construct.methods.yun.windows import Windows
+from anyseq.construct.methods.yun.yun import YunRecipe
+from anyseq.construct.request.ask import Ask
+from anyseq.construct.request.error import combine
+from anyseq.construct.request.functions import FUNCTIONS
+from anyseq.construct.request.target import Target
 from anyseq.errors import ConstructionFault, InvalidFunction
 from construct.inputs import ramps, random
 

@@ -11,12 +11,13 @@ from hypothesis import strategies as st
 
 import anyseq as aq
 from anyseq.base import silent
-from anyseq.construct.ask import Ask, Construction
-from anyseq.construct.error import combine
-from anyseq.construct.methods import yun
-from anyseq.construct.methods.yun import YunRecipe
-from anyseq.construct.route import Route
-from anyseq.construct.target import Target
+from anyseq.construct.contextual.route import Route
+from anyseq.construct.methods.recipe import Construction
+from anyseq.construct.methods.yun import yun
+from anyseq.construct.methods.yun.yun import YunRecipe
+from anyseq.construct.request.ask import Ask
+from anyseq.construct.request.error import combine
+from anyseq.construct.request.target import Target
 from anyseq.errors import CannotApproximate, ConstructionFault
 from construct.sparse import PATTERNS, masks
 

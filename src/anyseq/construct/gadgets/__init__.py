@@ -24,12 +24,7 @@ from anyseq.construct.gadgets.interpolator import (
     mixed_differences,
     summable,
 )
-from anyseq.construct.gadgets.quantise import (
-    banish,
-    banish_ramp,
-    narrowest_ramp,
-    quantise,
-)
+from anyseq.construct.gadgets.quantise import banish, banish_ramp, narrowest_ramp, quantise
 from anyseq.construct.gadgets.rescale import rescale, rescaled
 from anyseq.construct.gadgets.router import route
 from anyseq.construct.gadgets.selector import select

@@ -1,6 +1,6 @@
 """Carried maximum: the largest id travels in a feature m of its own, so ids do not grow on the way.
 
-Notation as in `anyseq.construct.contextual_sparse`. First m += ReLU(u·z - θ): m = M for γ(n), and 0
+Notation as in `anyseq.construct.contextual.sparse`. First m += ReLU(u·z - θ): m = M for γ(n), and 0
 for all other tokens. Then in every layer, with keys u·z_j + S m_j and values m_j, two heads
 
     +1 · constant query                  the m of the largest key that token k attends to

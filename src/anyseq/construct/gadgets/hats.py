@@ -44,8 +44,8 @@ from typing import NamedTuple
 
 import torch
 
+from anyseq.construct.counting.lattice import strides
 from anyseq.construct.gadgets.blank import blank_feed_forward
-from anyseq.construct.lattice import strides
 from anyseq.nn import FeedForwardLayers, Layers
 
 

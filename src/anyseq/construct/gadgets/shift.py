@@ -1,7 +1,7 @@
 """Selective shifts, global shift, all-max-shift: attention that turns ids into contextual ids.
 
-Notation as in `anyseq.construct.mapping`; ids are multiples of δ. Keys and values of a head of
-size 1 are u·z_j, its query is λ(u·z_i - b). With hard attention it returns
+Notation as in `anyseq.construct.contextual.mapping`; ids are multiples of δ. Keys and values of a
+head of size 1 are u·z_j, its query is λ(u·z_i - b). With hard attention it returns
 
     the largest id that token i attends to, where own id > b;   the smallest, where own id < b.
 

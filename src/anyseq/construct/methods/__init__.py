@@ -2,13 +2,14 @@
 
 from collections.abc import Callable
 
-from anyseq.construct.ask import Ask, Recipe
-from anyseq.construct.methods import boltzmann, fit, gather, gather_adaptive, partition, yun
+from anyseq.construct.methods import boltzmann, fit, gather, partition, yun
 from anyseq.construct.methods import sum as sums
+from anyseq.construct.methods.recipe import Recipe
+from anyseq.construct.request.ask import Ask
 
 METHODS: dict[str, Callable[[Ask], Recipe]] = {
     boltzmann.NAME: boltzmann.recipe,
-    gather.NAME: gather_adaptive.recipe,
+    gather.NAME: gather.recipe,
     partition.NAME: partition.recipe,
     sums.NAME: sums.recipe,
     yun.NAME: yun.recipe,

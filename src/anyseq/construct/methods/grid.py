@@ -17,9 +17,9 @@ from typing import Self
 
 import torch
 
-from anyseq.construct.ask import Ask
-from anyseq.construct.error import Term, combine
 from anyseq.construct.gadgets import Room, narrowest_ramp, windows
+from anyseq.construct.request.ask import Ask
+from anyseq.construct.request.error import Term, combine
 from anyseq.errors import CannotApproximate
 from anyseq.nn import Layers, StackShape
 

@@ -1,0 +1,1 @@
+"""Counting: points of lattices and multisets, numbered."""

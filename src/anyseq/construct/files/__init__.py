@@ -1,0 +1,1 @@
+"""Files: a result in a folder, and for other tools."""

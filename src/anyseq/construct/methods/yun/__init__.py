@@ -1,0 +1,5 @@
+"""Method "yun"."""
+
+from anyseq.construct.methods.yun.yun import NAME, recipe
+
+__all__ = ["NAME", "recipe"]

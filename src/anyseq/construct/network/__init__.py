@@ -1,0 +1,1 @@
+"""What there is to a network besides its blocks: stages, and a memory."""

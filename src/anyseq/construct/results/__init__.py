@@ -1,0 +1,1 @@
+"""Results: an Approximation, its certificate, and how it is printed."""

@@ -1,0 +1,1 @@
+"""The verbs: `anyseq.plan`, `anyseq.approximate`, and what only they need."""

@@ -1,0 +1,1 @@
+"""Independent checks of a network against its claim, from weights and tables alone."""
