@@ -64,8 +64,8 @@ _PATTERNS: Mapping[str, Callable[[CopyCell], tuple[Pattern, ...]]] = {
 _MATCHED = {f"random as {name}": name for name in ("star", "fixed-union", "strided-sequential")}
 """RANDOM of the sparsity of other patterns, with four layers, at medium. MULTIHEAD has the sparsity
 of SEQUENTIAL."""
-# At medium, of patterns that do not copy in the steps in which STRIDED does: do they later? One seed
-# shows the curves; the judgement is of the shorter runs.
+# At medium, of patterns that do not copy in the steps in which STRIDED does: do they later? One
+# seed shows the curves; the judgement is of the shorter runs.
 _LONGER: Mapping[str, Any] = {"steps": 5000, "points": 25}
 
 
