@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 from anyseq.base import json_sha256
 from anyseq.construct.claim import Claim
 from anyseq.construct.error import combine
+from anyseq.construct.facts import facts_of
 from anyseq.construct.kind import kind_of_function
 from anyseq.construct.methods.gather_wide import WideRecipe
 from anyseq.construct.needs import plain_attention
 from anyseq.construct.smooth import SHELLS, Smoothness
-from anyseq.construct.verification import Check, Verification, digest
 from anyseq.construct.verify_report import same_report
 from anyseq.positions import NoPosition
+from anyseq.verify import Check, Verification, digest, verify
 
 if TYPE_CHECKING:
     from anyseq.construct.ask import Recipe
@@ -70,15 +71,9 @@ class Certificate:
 
         What a file claims is first compared with what its tensors are; the work then grows with
         the square of their size at most."""
-        from anyseq.construct.verify import verify  # slow to load
-
-        checked = verify(
-            self.claim,
-            network=self.result.model,
-            table=self.result.fused.tensors(),
-            look_up=self.result.fused,
-            order=getattr(self.result.fused, "offsets", None),
-        )
+        network, look_up = self.result.model, self.result.fused
+        facts = facts_of(self.claim, network, look_up)
+        checked = verify(facts, network=network, table=look_up.tensors(), look_up=look_up)
         return Verification(
             (same_report(self.claim, self.result), *self._same_hashes(), *checked.checks)
         )

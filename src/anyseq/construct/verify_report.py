@@ -15,8 +15,8 @@ from anyseq.construct.kind import ASSUMES, kind_of_function
 from anyseq.construct.local import Local
 from anyseq.construct.needs import plain_attention
 from anyseq.construct.smooth import Smoothness
-from anyseq.construct.verification import Check
 from anyseq.positions import NoPosition
+from anyseq.verify import Check
 
 if TYPE_CHECKING:
     from anyseq.construct.result import Approximation

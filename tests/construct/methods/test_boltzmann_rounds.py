@@ -17,9 +17,9 @@ from anyseq.construct.ask import Ask
 from anyseq.construct.fused_cells import Quantised
 from anyseq.construct.methods import boltzmann
 from anyseq.construct.methods.boltzmann_rounds import RoundsRecipe
-from anyseq.construct.verification import digest
 from anyseq.errors import CannotApproximate
 from anyseq.patterns import Ring
+from anyseq.verify import digest
 from construct.inputs import random
 
 
