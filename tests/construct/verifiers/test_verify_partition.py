@@ -11,14 +11,17 @@ from hypothesis import strategies as st
 
 import anyseq as aq
 from anyseq.construct import Approximation
+from anyseq.construct.claims.facts import facts_of
 from anyseq.construct.network.memory import MemoryShape, MemoryStack
 from anyseq.construct.request.functions import FUNCTIONS
-from anyseq.construct.verifiers.verify_balls import random_inputs
-from anyseq.construct.verifiers.verify_partition import partition_network
-from anyseq.construct.verifiers.verify_terms import Disagreement
+from anyseq.verify.balls import random_inputs
+from anyseq.verify.memory import Blend, memory_network
+from anyseq.verify.terms import spread
+from anyseq.verify.verdict import Disagreement
 from construct.folders import unnoticed
 from construct.forgery import (
     claim_of,
+    facts_about,
     failed,
     is_felt,
     look_again,
@@ -74,7 +77,11 @@ def test_float64_stays_within_the_rounding_derived_and_the_mean_within_the_blend
     claim, model = result.certificate.claim, result.model
     assert claim.lipschitz is not None
     tensors = {name: tensor.numpy() for name, tensor in model.state_dict().items()}
-    _, measured, blend = partition_network(claim, model, tensors, result.fused.tensors())
+    table = {name: tensor.numpy() for name, tensor in result.fused.tensors().items()}
+    read = memory_network(facts_about(result), model, tensors, table)
+    terms, blend = read.error(), read.mean
+    assert isinstance(blend, Blend)
+    blending = terms["blending", "cells"] / spread(facts_about(result))
     x = random_inputs((20, claim.tokens, claim.features), blend)
     near = random_inputs((20, claim.tokens, claim.features), None) / blend.sharpness / claim.steps
     x[1::2] = (x[1::2] + near[1::2]) % 1.0  # where the second nearest counts most
@@ -86,10 +93,10 @@ def test_float64_stays_within_the_rounding_derived_and_the_mean_within_the_blend
         exact = blend.exact(entries)
         off = [abs(a - b) for row, o in zip(exact, outputs.tolist(), strict=True)
                for a, b in zip(row, o, strict=True)]  # fmt: skip
-        assert all(gap <= measured["rounding"] for gap in off)
+        assert all(gap <= read.off for gap in off)
         distance = np.abs(centres - entries.reshape(-1)).max(1)[:, None, None]
         (away,) = replace(blend, values=distance).exact(entries)
-        assert away[0] <= measured["blending"] / claim.lipschitz
+        assert away[0] <= blending / claim.lipschitz
 
 
 def change(name: str, tensor: str, place: tuple[int, ...], by: float) -> dict[str, torch.Tensor]:
@@ -108,19 +115,19 @@ SLOTS_AT = RESULTS["3 tokens"].size.width - 6  # | slots (3) | values (3)
         ("q_bias", (0, 1), -500.0, "no token leads by enough"),
         ("q_weight", (0, 1, 0), 1.0, "its scores depend on the input"),
         ("k_weight", (0, 0, 2), 1.0, "no token leads by enough"),
-        ("v_weight", (0, 2, 0), 1.0, "no layer after which every token has"),
-        ("v_weight", (0, 2, 0), 0.25, "not a whole number"),
+        ("v_weight", (0, 2, 0), 1.0, "router"),
+        ("v_weight", (0, 2, 0), 0.25, "router"),
         ("o_weight", (0, SLOTS_AT, 0), -1.0, "does not hold the whole sequence"),
-        ("o_weight", (0, SLOTS_AT, 1), 1.0, "no layer after which every token has"),
-        ("down_weight", (0, 0, 0), 1.0, "no layer after which every token has"),
-        ("up_bias", (0, 0), 1.0, "no layer after which every token has"),
+        ("o_weight", (0, SLOTS_AT, 1), 1.0, "router"),
+        ("down_weight", (0, 0, 0), 1.0, "router"),
+        ("up_bias", (0, 0), 1.0, "router"),
         ("memory_key", (5, 0), 2.0**-20, "a key is not that of its centre"),
         ("memory_key", (63, 3), 1.0, "a key is not that of its centre"),
         ("memory_key", (0, 0), 1.0, "not a power of two"),
         ("memory_value", (7, 2), 1e-15, "a value is not the table's"),
         ("up_weight", (1, 0, 1), -1.0, "selector"),
         ("up_weight", (1, 0, SLOTS_AT), 1e-9, "selector: it reads x"),
-        ("up_weight", (1, 0, 0), 1e100, "selector: it reads x"),
+        ("up_weight", (1, 0, 0), 1e100, "rounding:"),
         ("up_weight", (1, 2, SLOTS_AT + 3), 1.0, "selector"),
         ("up_bias", (1, 1), 0.5, "selector"),
         ("down_weight", (1, 0, 1), 1e-12, "selector: token 1 does not take its own output"),
@@ -129,8 +136,8 @@ SLOTS_AT = RESULTS["3 tokens"].size.width - 6  # | slots (3) | values (3)
 )
 def test_wrong_weights_are_found(tensor: str, place: tuple[int, ...], by: float, why: str) -> None:
     verification = look_again(RESULTS["3 tokens"], weights=change("3 tokens", tensor, place, by))
-    assert failed(verification).keys() == {"network"}
-    assert why in texts(verification)["network"]
+    (found,) = failed(verification).values()
+    assert why in found
 
 
 def test_numbers_that_cancel_only_in_exact_arithmetic_are_found() -> None:
@@ -143,7 +150,7 @@ def test_numbers_that_cancel_only_in_exact_arithmetic_are_found() -> None:
     x = random(result, 50)
     assert not is_felt(result, {"v_weight": value, "o_weight": out}, x)
     verification = look_again(result, weights={"v_weight": value, "o_weight": out})
-    assert "router: it adds or scales numbers" in texts(verification)["network"]
+    assert "router: a token does not hold" in texts(verification)["network"]
 
 
 def test_exchanged_centres_are_found() -> None:
@@ -171,8 +178,10 @@ def test_a_memory_that_looks_elsewhere_is_found() -> None:
     tensors = result.model.state_dict()
     moved = MemoryStack(result.design, replace(shape, slots_at=shape.slots_at - 1), tensors)
     numbers = {name: tensor.numpy() for name, tensor in tensors.items()}
-    with pytest.raises(Disagreement, match="reads other features"):
-        partition_network(result.certificate.claim, moved, numbers, result.fused.tensors())
+    table = {name: tensor.numpy() for name, tensor in result.fused.tensors().items()}
+    facts = facts_of(result.certificate.claim, moved, result.fused)
+    with pytest.raises(Disagreement, match="does not hold the whole sequence"):
+        memory_network(facts, moved, numbers, table)
 
 
 @pytest.mark.parametrize("name", RESULTS)

@@ -16,12 +16,13 @@ from anyseq.construct import Approximation
 from anyseq.construct.counting.multisets import multisets
 from anyseq.construct.request.functions import FUNCTIONS
 from anyseq.construct.tables.fused_cells import ShiftedGrids
-from anyseq.construct.verifiers.verify_balls import random_inputs
-from anyseq.construct.verifiers.verify_multisets import all_multisets, outputs_at
-from anyseq.construct.verifiers.verify_sum import sum_network
+from anyseq.verify.balls import random_inputs
+from anyseq.verify.grids import Grids, grids_network
+from anyseq.verify.multisets import all_multisets, outputs_at
 from construct.folders import unnoticed
 from construct.forgery import (
     claim_of,
+    facts_about,
     failed,
     forge,
     is_felt,
@@ -113,7 +114,10 @@ def test_float64_stays_within_the_rounding_derived(name: str) -> None:
     assert result.certificate is not None
     claim, model = result.certificate.claim, result.model
     tensors = {name: tensor.numpy() for name, tensor in model.state_dict().items()}
-    _, measured, grids = sum_network(claim, model, tensors, result.fused.tensors())
+    table = {name: tensor.numpy() for name, tensor in result.fused.tensors().items()}
+    read = grids_network(facts_about(result), model, tensors, table)
+    grids = read.mean
+    assert isinstance(grids, Grids)
     x = random_inputs((60, claim.tokens, claim.features), grids)
     some = grids.hard[: len(x)]
     x[: len(some), 0, 0] = some  # on margins at any rate, where values are blended
@@ -123,7 +127,7 @@ def test_float64_stays_within_the_rounding_derived(name: str) -> None:
     for entries, outputs in zip(x, found, strict=True):
         exact = np.array(grids.exact(entries))
         off = np.abs(exact - np.vectorize(Fraction, otypes=[object])(outputs))
-        assert (off <= Fraction(measured["rounding"])).all()
+        assert (off <= Fraction(read.off)).all()
         blended += not np.isin(exact.astype(float), grids.values).all()
     assert blended > 0
 
@@ -139,15 +143,15 @@ RAMP = float(RESULTS["2 tokens"].fused.facts()["ramp"])
         ("up_bias", (0, 0), RAMP / 3, "not a multiple of the width of a ramp"),
         ("up_bias", (0, 1), 1.5, "grid 0: it does not count cells up"),
         ("down_weight", (1, AT.number, 0), 1.0, "grid 0: it does not count cells up"),
-        ("down_weight", (0, AT.nodes, 0), -64.0, "grid 0: down_weight of feed-forward layer 0"),
-        ("up_weight", (1, AT.chunk, AT.nodes), -1.0, "grid 0: up_weight of feed-forward layer 1"),
+        ("down_weight", (0, AT.nodes, 0), -64.0, "grid 0: no windows"),
+        ("up_weight", (1, AT.chunk, AT.nodes), -1.0, "grid 0: no windows"),
         ("up_bias", (AT.stairs, 0), RAMP, "grid 0: a ramp between two cells is not marked"),
         ("up_bias", (AT.grid + AT.stairs, 0), -4 * RAMP, "marks of two grids meet"),
         ("down_weight", (AT.stairs + 1, AT.marks, 0), -0.5, "a ramp between two cells"),
-        ("up_bias", (AT.numbers, 0), 0.5, "grid 0: a window is not at the number of its cell"),
+        ("up_bias", (AT.numbers, 0), 0.5, "not safely inside a window"),
         ("up_bias", (AT.numbers, 1), 1.0, "grid 0: no windows"),
         ("down_weight", (AT.numbers + 1, AT.keys, 0), 1.0, "not whole numbers"),
-        ("up_weight", (AT.grid - 1, 1, AT.number), 1.0, "grid 0: up_weight"),
+        ("up_weight", (AT.grid - 1, 1, AT.number), 1.0, "grid 0: it is another layer"),
         ("q_bias", (0, 0), 1.0, "mean: scores depend on the input"),
         ("q_weight", (0, 0, 0), 1.0, "mean: scores depend on the input"),
         ("k_weight", (0, 0, 3), 1e100, "mean: scores depend on the input"),
@@ -155,14 +159,14 @@ RAMP = float(RESULTS["2 tokens"].fused.facts()["ramp"])
         ("o_weight", (0, 0, 0), 1.0, "mean: it reads or writes other features"),
         ("o_weight", (0, AT.keys, 0), 0.01, "mean: sums of keys are not whole numbers"),
         ("o_weight", (0, AT.marks, 3), -2.0, "a mark of one token does not count twice"),
-        ("down_bias", (AT.mean, AT.number), -0.5, "clear: down_bias"),
-        ("up_weight", (AT.mean, 0, 0), 1e-9, "clear: up_weight"),
-        ("up_bias", (AT.fill, 1), 0.5, "fill: up_bias"),
-        ("down_weight", (AT.fill + 1, AT.number, 1), 1.0, "fill: down_weight"),
-        ("up_weight", (AT.fill + 3, 1, AT.marks + 2), 1.0, "fill: up_weight"),
-        ("up_bias", (AT.first_key, 0), 0.5, "keys of grid 0: a window is not at its key"),
-        ("up_bias", (AT.first_key, 1), -0.5, "keys of grid 0: a window reaches the next key"),
-        ("up_weight", (AT.first_key + 1, 0, AT.marks), -1.0, "keys of grid 0: up_weight"),
+        ("down_bias", (AT.mean, AT.number), -0.5, "clear: it is another"),
+        ("up_weight", (AT.mean, 0, 0), 1e-9, "clear: it is another"),
+        ("up_bias", (AT.fill, 1), 0.5, "fill: it is another"),
+        ("down_weight", (AT.fill + 1, AT.number, 1), 1.0, "fill: it is another"),
+        ("up_weight", (AT.fill + 3, 1, AT.marks + 2), 1.0, "fill: it is another"),
+        ("up_bias", (AT.first_key, 0), 0.5, "not safely inside a window"),
+        ("up_bias", (AT.first_key, 1), -0.5, "not safely inside a window"),
+        ("up_weight", (AT.first_key + 1, 0, AT.marks), -1.0, "keys of grid 0: no windows"),
         ("down_weight", (AT.first_key + 1, 0, 0), 1e-15, "keys of grid 0: a value is not"),
         ("down_weight", (-1, 0, 0), 1e-3, "keys of grid 2"),
     ],
@@ -269,7 +273,7 @@ def test_a_constant_that_the_values_contradict_is_found(name: str) -> None:
     less = tuple((what, on, value / 4) for what, on, value in claim.terms)
     other = replace(claim, lipschitz=claim.lipschitz / 4, terms=less, upper=claim.upper / 4)
     found = texts(look_again(result, claim=other))
-    assert "values at neighbouring centres differ" in found["network"]
+    assert "values at neighbouring nodes differ" in found["network"]
 
 
 def test_a_look_up_with_other_ramps_is_found() -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from anyseq.construct.verifiers.verify_terms import Disagreement
+from anyseq.verify.verdict import Disagreement
 
 
 def cases_of(sequences: np.ndarray, cells: int, kind: str) -> np.ndarray:

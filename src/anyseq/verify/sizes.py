@@ -4,61 +4,57 @@ design that it is certified for: its layers have nothing that the design has not
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 
-import torch
-
-from anyseq.construct.network.memory import MemoryShape
-from anyseq.construct.verifiers.claim import Claim
-from anyseq.construct.verifiers.verify_terms import Disagreement, by_multisets
 from anyseq.nn import Stack
 from anyseq.positions import URPE, Absolute
+from anyseq.verify.facts import Facts
+from anyseq.verify.verdict import Disagreement, Tensors
 
 _LARGEST = 2.0**400  # products of two weights, and sums of these, do not overflow
 _CELLS = 2**27  # sequences that are gone through where the table has fewer rows
 _CORNERS = 2**20  # of a cube, likewise
 
 
-def sizes_fit(claim: Claim, network: Stack, table: Mapping[str, torch.Tensor]) -> str:
+def sizes_fit(facts: Facts, network: Stack, table: Tensors) -> str:
     """The work of later checks grows with these numbers, and these are sizes of tensors."""
     shape, values = network.shape, table["values"]
-    told = (claim.tokens, claim.features, claim.out_features, claim.steps)
+    told = (facts.tokens, facts.features, facts.out_features, facts.steps)
     if not all(type(number) is int and 1 <= number <= 2**52 for number in told):
         raise Disagreement("tokens, features or steps are out of range")
     wanted = (shape.tokens, shape.in_features, shape.out_features)
     if told[:3] != wanted or network.design.tokens != shape.tokens:
         raise Disagreement(f"(tokens, features, out_features) {told[:3]} claimed, not {wanted}")
-    if tuple(values.shape[1:]) != (claim.tokens, claim.out_features):
-        raise Disagreement(f"a table of shape {tuple(values.shape)} for {claim.tokens:,} tokens")
-    axes = claim.tokens * claim.features
-    if not _rows_fit(claim, axes, table):
-        raise Disagreement(f"a table of {len(values):,} rows for {claim.steps:,} steps an axis")
-    if claim.method == "partition" and 2**axes > _CORNERS:
-        raise Disagreement(f"a cube of {axes} axes has too many corners to be checked")
+    if tuple(values.shape[1:]) != (facts.tokens, facts.out_features):
+        raise Disagreement(f"a table of shape {tuple(values.shape)} for {facts.tokens:,} tokens")
+    if not _rows_fit(facts, table):
+        raise Disagreement(f"a table of {len(values):,} rows for {facts.steps:,} steps an axis")
+    if facts.memory and 2**facts.axes > _CORNERS:
+        raise Disagreement(f"a cube of {facts.axes} axes has too many corners to be checked")
     return f"those of the network, and of its table of {len(values):,} rows"
 
 
-def _rows_fit(claim: Claim, axes: int, table: Mapping[str, torch.Tensor]) -> bool:
-    """Whether a table has as many rows as the method makes. No power is taken that could be large:
-    each is at least its base, and at least 2 to its exponent."""
-    per_axis, rows = claim.steps + (claim.method == "gather"), len(table["values"])
-    if "knots" in table:  # one ridge alone has more than this many
-        return claim.steps < len(table["knots"])
-    if "boxes" in table:  # all corners of a box are nodes, and all nodes have numbers
+def _rows_fit(facts: Facts, table: Tensors) -> bool:
+    """Whether a table has as many rows as its parts. No power is taken that could be large: each is
+    at least its base, and at least 2 to its exponent."""
+    rows, axes = len(table["values"]), facts.axes
+    per_axis = facts.steps + (facts.parts in ("simplices", "boxes"))
+    if facts.parts == "ridges":  # one ridge alone has more than this many
+        return facts.steps < len(table["knots"])
+    if facts.parts == "boxes":  # all corners of a box are nodes, and all nodes have numbers
         return 2 ** min(axes, 62) <= rows and axes * math.log2(per_axis) < 62
-    if by_multisets(claim):
-        cells = 1 if claim.steps == 1 else claim.steps ** min(claim.features, 62)
-        if cells > max(rows, claim.tokens) or (cells > 1 and claim.tokens > max(rows, cells)):
+    if not facts.by_order:
+        cells = 1 if facts.steps == 1 else facts.steps ** min(facts.features, 62)
+        if cells > max(rows, facts.tokens) or (cells > 1 and facts.tokens > max(rows, cells)):
             return False
-        if claim.method == "yun":  # a row for every set of cells, none twice
-            every = axes * math.log2(claim.steps) <= math.log2(_CELLS)
-            return every and math.comb(cells, claim.tokens) == rows
-        return math.comb(cells + claim.tokens - 1, claim.tokens) == rows
+        if facts.rows == "sets":
+            every = axes * math.log2(facts.steps) <= math.log2(_CELLS)
+            return every and math.comb(cells, facts.tokens) == rows
+        return math.comb(cells + facts.tokens - 1, facts.tokens) == rows
     return axes * math.log2(per_axis) < 62 and per_axis**axes == rows
 
 
-def layers_of(network: Stack, *, memory: bool) -> str:
-    """How many layers there are. memory: whether the method takes one beside the tokens.
+def layers_of(facts: Facts, network: Stack) -> str:
+    """How many layers there are.
 
     Idle layers compute nothing, but they are counted. What learns inside attention is made by the
     design, and a stack with other tensors for that does not run.
@@ -69,12 +65,13 @@ def layers_of(network: Stack, *, memory: bool) -> str:
             raise Disagreement(f"{name}: a weight is not a number, or beyond {_LARGEST:.3g}")
     gains = isinstance(design.position, URPE)
     base = design.position.base if isinstance(design.position, URPE) else design.position
+    memory = "memory_key" in network.state_dict()
     has = {
         "BOS": (shape.bos, design.bos),
         "sinks": (shape.sinks, bool(design.sinks)),
         "vectors of positions": (shape.positions, shape.positions and isinstance(base, Absolute)),
         "gains": (shape.gains > 0, shape.gains > 0 and gains),
-        "a memory": (isinstance(shape, MemoryShape), memory),
+        "a memory": (memory, facts.parts == "centres"),
         "feed-forward halves": (shape.feedforward_layers > 0, bool(design.feedforward)),
         "a norm at the end": (False, design.final_norm is not None),
     }

@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import numpy as np
 
-_UNIT = 2.0**-53
+from anyseq.verify.floats import UNIT
+
 _ON = 0.5  # at nodes pre-activations are whole numbers, if they are not multiples of δ
 _MARGIN = 1 + 2.0**-20  # for what is off in the sizes themselves
 
@@ -51,7 +52,7 @@ class Drift:
         pre-activations, at the nodes; bent (hidden,): how far its ReLUs are from affine between.
         rounded: what it gives at the nodes has been rounded, too, so that all is off twice."""
         size = np.abs(state).reshape(-1, state.shape[-1]).max(0)
-        flat, unit = pre.reshape(-1, pre.shape[-1]), _MARGIN * _UNIT * (1 + rounded)
+        flat, unit = pre.reshape(-1, pre.shape[-1]), _MARGIN * UNIT * (1 + rounded)
         hidden = np.maximum(flat.max(0), 0.0)
         rounds = unit * (_terms(up) + 2) * (np.abs(up) @ size + np.abs(up_bias))
         rounds = rounds + np.abs(up) @ self._sizes

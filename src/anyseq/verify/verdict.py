@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from textwrap import fill
 
@@ -11,6 +11,15 @@ import numpy as np
 import torch
 
 Tensors = Mapping[str, torch.Tensor]
+Weights = Mapping[str, np.ndarray]
+
+
+class Disagreement(Exception):
+    """What was found differs from what is claimed."""
+
+
+class Skipped(Exception):
+    """Something could not be checked; the text says why."""
 
 
 @dataclass(frozen=True)
@@ -20,6 +29,22 @@ class Check:
     name: str
     passed: bool | None
     why: str
+
+    @classmethod
+    def of(cls, name: str, look: Callable[[], str]) -> Check:
+        """`look` returns what it found, or raises Disagreement or Skipped; what overflows is an
+        error, as no comparison with NaN would be."""
+        try:
+            with np.errstate(all="raise", under="ignore"):
+                return cls(name, True, look())
+        except Disagreement as problem:
+            return cls(name, False, str(problem))
+        except Skipped as reason:
+            return cls(name, None, str(reason))
+        except (LookupError, ValueError, ArithmeticError, TypeError, RuntimeError,
+                AttributeError, AssertionError) as problem:  # fmt: skip
+            why = f"tensors and claim do not fit together: {type(problem).__name__}: {problem}"
+            return cls(name, False, why)
 
 
 @dataclass(frozen=True)

@@ -8,15 +8,15 @@ from dataclasses import replace
 
 import torch
 
+from anyseq.construct.claims.claim import Claim
 from anyseq.construct.network.built import Built
 from anyseq.construct.request.error import LP, MEAN, SUP, ErrorReport, proved_status
 from anyseq.construct.request.kind import ASSUMES, kind_of_function
 from anyseq.construct.request.local import Local
 from anyseq.construct.request.needs import plain_attention
 from anyseq.construct.request.smooth import Smoothness
-from anyseq.construct.verifiers.claim import Claim
-from anyseq.construct.verifiers.verification import Check
 from anyseq.positions import NoPosition
+from anyseq.verify import Check
 
 
 def same_report(claim: Claim, result: Built) -> Check:

@@ -1,7 +1,6 @@
-"""Method "gather" in one wide layer, read from its weights: the last half *is* the table's ridges.
+"""A network whose last half, one wide layer, *is* the table's ridges, Σ_r φ_r(κ_r·x).
 
-1. The state of every token before the last half is an affine function of x. That is sampled: it is
-   found at the corners 0, e_1, ..., e_D of the cube, and compared at other inputs.
+1. The state of every token before the last half is an affine function of x (`anyseq.verify.forms`).
 2. With it every unit of the last half is ReLU(κ·x - t) in each token. A unit that is below 0 on the
    whole cube adds nothing, one that is above adds something affine, and all others must be kinks of
    the table's ridges, with their changes of slope; what is affine must agree as well. A unit that
@@ -15,111 +14,66 @@ What is found to differ counts as rounding, and must be within what is claimed f
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
-from itertools import product
 
 import numpy as np
-import torch
 
-from anyseq.construct.verifiers.claim import Claim
-from anyseq.construct.verifiers.verification import fresh
-from anyseq.construct.verifiers.verify_front import Weights
-from anyseq.construct.verifiers.verify_terms import Disagreement, changes_fit
-from anyseq.nn import Stack
-
-_UNIT = 2.0**-53
-_NEAR = 2.0**-20  # what differs by less may be rounding; how much it is counts then
-_RANDOM = 64  # inputs of a sample, besides corners
-Table = Mapping[str, torch.Tensor]
+from anyseq.verify.constants import changes_fit
+from anyseq.verify.facts import Facts
+from anyseq.verify.floats import UNIT
+from anyseq.verify.forms import NEAR, Forms, Front
+from anyseq.verify.terms import Found, spread, table_fits
+from anyseq.verify.verdict import Disagreement, Weights
 
 
-@dataclass(frozen=True)
-class States:
-    """The state of tokens before the last half: start (tokens, width) + slope (tokens, width, D) x.
-    off: (tokens, width), how far from that they were seen. text: what was found."""
+def ridges_network(facts: Facts, net: Weights, table: Weights, before: Front) -> Found:
+    """The degree of the kernel is read from the table."""
+    if before.row != len(net["up_bias"]) - 1:
+        raise Disagreement("before the last half tokens are not affine in x")
+    axes, values = facts.axes, table["values"]
+    nodes = round(float(len(values) ** (1 / axes)))
+    if nodes**axes != len(values) or nodes < 2:
+        raise Disagreement(f"{len(values)} values do not form a grid of {axes} axes")
+    moved, amplitude = _ridges_of_kernel(facts, table, nodes - 1)
+    tokens = [
+        _token(facts, net, table, before.tokens, token, nodes - 1) for token in range(facts.tokens)
+    ]
+    rounding = float(np.max([off for off, _ in tokens])) + moved
 
-    start: np.ndarray
-    slope: np.ndarray
-    off: np.ndarray
-    text: str
+    def error() -> dict[tuple[str, str], float]:
+        table_fits(facts, values)
+        grid = values.reshape(*[nodes] * axes, -1)
+        changes_fit(facts, grid, 1 / nodes, 1e-9 * float(np.abs(values).max()))
+        terms = {
+            "kernel": _kernel(facts, nodes - 1),
+            "ridges": (math.pi / facts.steps) ** 2 / 8 * amplitude,
+            "rounding": rounding,
+        }
+        return {(name, "cube"): value * spread(facts) for name, value in terms.items()}
 
-
-def sampled_states(claim: Claim, network: Stack, net: Weights) -> States:
-    """Run everything but the last half."""
-    halves, axes = net["halves"], claim.tokens * claim.features
-    last = int(np.nonzero((halves >= 0).any(1))[0].max())
-    if halves[last].min() < 0:
-        raise Disagreement("expected a last block of attention and one wide layer")
-    rng = fresh()
-    cube = np.array(list(product((0.0, 1.0), repeat=axes))[:_RANDOM])
-    corners = np.concatenate([np.zeros((1, axes)), np.eye(axes)])
-    inputs = np.concatenate([corners, cube, rng.random((_RANDOM, axes))])
-    batch = torch.from_numpy(inputs.reshape(len(inputs), claim.tokens, claim.features))
-    with torch.no_grad():
-        layer, state = next(found for found in network.trace(batch) if found[0] == last)
-    seen = state[:, int(network.shape.bos) :].numpy()
-    start = seen[0]
-    slope = np.moveaxis(seen[1 : axes + 1] - start, 0, -1)
-    off = np.abs(seen - start - np.einsum("twd,bd->btw", slope, inputs)).max(0)
-    if not off.max() <= _NEAR:
-        raise Disagreement(f"before the last half of layer {layer} tokens are not affine in x")
     text = (
-        f"SAMPLED, not proved: {last + 1} layers, run at {len(inputs)} inputs, leave tokens affine "
-        "in x"
+        f"the last half has the {sum(count for _, count in tokens):,} kinks of "
+        f"{len(table['low']):,} ridges (read from the weights), and these are the kernel's, for "
+        "the values of the table"
     )
-    return States(start, slope, off, text)
+    return Found(text, error, rounding)
 
 
-def ridges_network(
-    claim: Claim, net: Weights, table: Table, states: States
-) -> tuple[str, dict[str, float]]:
-    """What was found; and of one entry, the rounding, the amplitudes, and the degree."""
-    shapes = {name: tensor.numpy() for name, tensor in table.items()}
-    degree = _degree(claim, shapes)
-    moved, amplitude = _ridges_of_kernel(claim, shapes, degree)
-    tokens = [_token(claim, net, shapes, states, token, degree) for token in range(claim.tokens)]
-    rounding, kinks = float(np.max([off for off, _ in tokens])), sum(count for _, count in tokens)
-    text = (
-        f"the last half has the {kinks:,} kinks of {len(shapes['low']):,} ridges (read from the "
-        "weights), and these are the kernel's, for the values of the table"
-    )
-    return text, {"rounding": rounding + moved, "amplitude": amplitude, "degree": degree}
-
-
-def ridges_error(claim: Claim, table: Table, measured: Mapping[str, float]) -> dict[str, float]:
-    """The kernel's error and that of the ridges, of one entry, from the constants claimed."""
-    values, degree = table["values"].numpy(), int(measured["degree"])
-    axes, nodes = claim.tokens * claim.features, degree + 1
-    if float(np.abs(values).max()) > claim.bound * (1 + 2.0**-40):
-        raise Disagreement(f"the table holds more than |f| <= {claim.bound:.6g}")
+def _kernel(facts: Facts, degree: int) -> float:
+    """The kernel's error, of one entry, from the constants claimed."""
     half = math.pi / (2 * degree + 4)
     second = (3 - 4 * math.cos(2 * half) + _rho(degree, 2)) / 8
     variance = 4 * math.sin(half) ** 2 + (math.pi**2 - 4) * second
     deviation = math.sqrt(variance) / math.pi
-    if claim.modulus is not None:
-        omega = dict(claim.modulus)
-        far = min(deviation * math.sqrt(axes), 1.0)
-        nearest = min((h for h in omega if h >= far * (1 - 1e-12)), default=None)
-        if nearest is None:
+    if facts.modulus is not None:
+        far = min(deviation * math.sqrt(facts.axes), 1.0)
+        reached = [w for h, w in sorted(facts.modulus) if h >= far * (1 - 1e-12)]
+        if not reached:
             raise Disagreement("the modulus is not recorded where it is needed")
-        kernel = 2 * omega[nearest]
-    elif claim.lipschitz is not None:
-        count = claim.tokens if claim.per_feature is not None else axes
-        kernel = claim.lipschitz * deviation * math.sqrt(count)
-    else:
+        return 2 * reached[0]
+    if facts.lipschitz is None:
         raise Disagreement("no constant is given that bounds the error of the kernel")
-    grid = values.reshape(*[nodes] * axes, -1)
-    changes_fit(claim, grid, 1 / nodes, 1e-9 * float(np.abs(values).max()))
-    return {"kernel": kernel, "ridges": (math.pi / claim.steps) ** 2 / 8 * measured["amplitude"]}
-
-
-def _degree(claim: Claim, table: Weights) -> int:
-    axes, count = claim.tokens * claim.features, len(table["values"])
-    nodes = round(float(count ** (1 / axes)))
-    if nodes**axes != count or nodes < 2:
-        raise Disagreement(f"{count} values do not form a grid of {axes} axes")
-    return nodes - 1
+    count = facts.tokens if facts.per_feature is not None else facts.axes
+    return facts.lipschitz * deviation * math.sqrt(count)
 
 
 def _rho(degree: int, k: int) -> float:
@@ -131,9 +85,9 @@ def _rho(degree: int, k: int) -> float:
     return (upper - lower) / (2 * (degree + 2) * math.sin(angle))
 
 
-def _ridges_of_kernel(claim: Claim, table: Weights, degree: int) -> tuple[float, float]:
+def _ridges_of_kernel(facts: Facts, table: Weights, degree: int) -> tuple[float, float]:
     """How far all ridges of one entry together are from those of the kernel, and Σ_(k≠0) |a_k|."""
-    axes, nodes = claim.tokens * claim.features, degree + 1
+    axes, nodes = facts.axes, degree + 1
     a = table["values"].reshape(*[nodes] * axes, -1)
     v, scale = np.arange(nodes), np.array([_rho(degree, k) * (1 + (k > 0)) for k in range(nodes)])
     cosines = np.cos(np.pi * np.outer(v, 2 * v + 1) / (2 * nodes)) * scale[:, None] / nodes
@@ -145,7 +99,7 @@ def _ridges_of_kernel(claim: Claim, table: Weights, degree: int) -> tuple[float,
     way, pieces, first = table["directions"], table["pieces"], table["first"]
     _normal(way, degree)
     most = (degree // np.abs(way).max(1)).astype(np.int64)
-    if (table["rate"] != claim.steps * most).any() or (
+    if (table["rate"] != facts.steps * most).any() or (
         table["low"] != way.clip(max=0).sum(1)
     ).any():
         raise Disagreement("knots do not lie where the degree and the steps put them")
@@ -171,7 +125,7 @@ def _ridges_of_kernel(claim: Claim, table: Weights, degree: int) -> tuple[float,
     apart = np.maximum.reduceat(np.abs(knots - phi), first, axis=0).sum(0)
     apart += np.abs(table["constant"].reshape(-1) - flat[0])
     size = max(1e-300, float(np.abs(table["values"]).max()))
-    if not apart.max() <= _NEAR * size:
+    if not apart.max() <= NEAR * size:
         raise Disagreement(f"ridges are off those of the kernel by {apart.max():.3g}")
     # cosines of large angles, and sums, are no better here than there
     return float(apart.max()), float(total.max())
@@ -186,32 +140,29 @@ def _normal(way: np.ndarray, degree: int) -> None:
     if not len(way) or (way != np.round(way)).any() or (np.abs(way) > degree).any():
         raise Disagreement(f"directions are not whole numbers from -{degree} to {degree}")
     leading = np.take_along_axis(way, (way != 0).argmax(1)[:, None], axis=1)
-    if (leading <= 0).any():
-        raise Disagreement("a direction does not begin with a positive entry")
-    if (np.gcd.reduce(way.astype(np.int64), axis=1) != 1).any():
-        raise Disagreement("a direction has a common factor")
+    if (leading <= 0).any() or (np.gcd.reduce(way.astype(np.int64), axis=1) != 1).any():
+        raise Disagreement("a direction begins with a negative entry, or has a common factor")
     if len(np.unique(way, axis=0)) != len(way):
         raise Disagreement("a direction is there twice")
 
 
 def _token(
-    claim: Claim, net: Weights, table: Weights, states: States, token: int, degree: int
+    facts: Facts, net: Weights, table: Weights, before: Forms, token: int, degree: int
 ) -> tuple[float, int]:
     """How far one entry of one token may be off the table's ridges, and how many kinks it has."""
     up, bias = net["up_weight"][-1], net["up_bias"][-1]
-    down, outputs = net["down_weight"][-1], claim.out_features
-    slope, start = states.slope[token], states.start[token]
+    down, outputs = net["down_weight"][-1], facts.out_features
+    start, slope = before.form[token, :, 0], before.form[token, :, 1:]
     way, shift, weight = up @ slope, up @ start + bias, down[:outputs].T
     top, bottom = shift + way.clip(min=0).sum(1), shift + way.clip(max=0).sum(1)
-    kink = weight.any(1) & (bottom < -_NEAR) & (top > _NEAR)
+    kink = weight.any(1) & (bottom < -NEAR) & (top > NEAR)
     on = weight.any(1) & ~kink & (top + bottom > 0)
     change, moved = _changes(table, way[kink], -shift[kink], weight[kink], degree)
     rate = np.repeat(table["rate"], table["pieces"] + 1)[:, None]
     knots = table["knots"][:, token]
     wanted = np.zeros_like(change)
     wanted[1:-1] = (knots[2:] - knots[1:-1]) * rate[1:-1] - (knots[1:-1] - knots[:-2]) * rate[1:-1]
-    ends = np.concatenate([table["first"], table["first"] + table["pieces"]])
-    wanted[ends] = 0.0
+    wanted[np.concatenate([table["first"], table["first"] + table["pieces"]])] = 0.0
     length = np.repeat(np.abs(table["directions"]).sum(1), table["pieces"] + 1)[:, None]
     off = (np.abs(change - wanted) * length).sum(0) + moved
     # what is affine: in the units, in the state that they are added to, and in the table
@@ -222,15 +173,15 @@ def _token(
     fixed -= (knots[table["first"]] - rise * table["low"][:, None]).sum(0)
     off = off + np.abs(linear).sum(1) + np.abs(fixed)
     size = max(1e-300, float(np.abs(table["values"]).max()))
-    if not off.max() <= _NEAR * (1 + size):
+    if not off.max() <= NEAR * (1 + size):
         raise Disagreement(f"token {token + 1} adds up other ridges, off by {off.max():.3g}")
     holds = np.abs(start) + np.abs(slope).sum(1)
-    once = (up.shape[1] + 4) * _UNIT * (np.abs(up) @ holds + np.abs(bias))
-    once += np.abs(up) @ states.off[token]
+    once = (up.shape[1] + 4) * UNIT * (np.abs(up) @ holds + np.abs(bias))
+    once += np.abs(up) @ before.off[token]
     live = kink | on
     once[~live] = (once + top)[~live].clip(min=0.0)
     once[on] += (-bottom[on]).clip(min=0.0)
-    added = ((live | (once > 0)).sum() + 8) * _UNIT * np.where(live, top, once)
+    added = ((live | (once > 0)).sum() + 8) * UNIT * np.where(live, top, once)
     return float((off + np.abs(weight).T @ (once + added)).max()), int(kink.sum())
 
 
@@ -244,11 +195,11 @@ def _changes(
     codes, code = (table["directions"] + degree) @ base, (whole + degree) @ base
     order = np.argsort(codes)
     ridge = order[np.searchsorted(codes, code, sorter=order).clip(max=len(codes) - 1)]
-    if (codes[ridge] != code).any() or np.abs(way - whole).max(initial=0.0) > _NEAR:
+    if (codes[ridge] != code).any() or np.abs(way - whole).max(initial=0.0) > NEAR:
         raise Disagreement("a unit of the last half has no direction of the table")
     place = (at - table["low"][ridge]) * table["rate"][ridge]
     knot = np.round(place)
-    if ((knot <= 0) | (knot >= table["pieces"][ridge]) | (np.abs(place - knot) > _NEAR)).any():
+    if ((knot <= 0) | (knot >= table["pieces"][ridge]) | (np.abs(place - knot) > NEAR)).any():
         raise Disagreement("a unit of the last half bends where the table has no knot")
     change = np.zeros(table["knots"].shape[::2])
     np.add.at(change, table["first"][ridge] + knot.astype(np.int64), weight)

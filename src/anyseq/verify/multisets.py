@@ -11,8 +11,9 @@ from itertools import product
 
 import numpy as np
 
-from anyseq.construct.verifiers.claim import Claim
-from anyseq.construct.verifiers.verify_terms import Disagreement, allowed_change, largest_of
+from anyseq.verify.constants import change_fits
+from anyseq.verify.facts import Facts
+from anyseq.verify.terms import largest_of
 
 _ROWS = 2**18  # of a table whose values are compared with their neighbours
 
@@ -42,35 +43,29 @@ def outputs_at(values: np.ndarray, cells: np.ndarray, count: int) -> np.ndarray:
     return out
 
 
-def with_repeats(claim: Claim, values: np.ndarray) -> np.ndarray:
-    """A row for every multiset, NaN for those with a cell twice, from one for each of the others in
-    the order of their first elements, then of their second ones, and so on."""
-    rows = all_multisets(claim.steps**claim.features, claim.tokens)
+def with_repeats(rows: np.ndarray, values: np.ndarray, other: float) -> np.ndarray:
+    """A row for every multiset, `other` for those with a cell twice, from one for each set, in the
+    order of their first elements, then of their second ones, and so on."""
     (distinct,) = np.nonzero((np.diff(rows, axis=1) > 0).all(1))
-    out = np.full((len(rows), *values.shape[1:]), np.nan)
+    out = np.full((len(rows), *values.shape[1:]), other)
     out[distinct[np.lexsort(rows[distinct].T[::-1])]] = values
     return out
 
 
-def values_fit_lipschitz(claim: Claim, values: np.ndarray) -> None:
+def multisets_fit(facts: Facts, values: np.ndarray) -> None:
     """Outputs at centres δ apart must not contradict the constants: all entries moved, or one, or
     all and one the other way, or any of four at most, either way."""
-    cells, axes = claim.steps**claim.features, claim.tokens * claim.features
-    rows = all_multisets(cells, claim.tokens)
+    axes, steps = facts.axes, facts.steps
+    rows = all_multisets(facts.cells, facts.tokens)
     rows = rows[:: -(-len(rows) // _ROWS)]
-    places = np.array([claim.steps**feature for feature in range(claim.features)])
-    entries = (rows[:, :, None] // places % claim.steps).reshape(len(rows), axes)
-    here = outputs_at(values, rows, cells)
+    places = np.array([steps**feature for feature in range(facts.features)])
+    entries = (rows[:, :, None] // places % steps).reshape(len(rows), axes)
+    here = outputs_at(values, rows, facts.cells)
     noise, one = 1e-9 * largest_of(values), np.eye(axes, dtype=int)
     some = [*one, np.ones(axes, dtype=int), *(1 - 2 * one)]
     for step in some if axes > 4 else map(np.array, product((-1, 0, 1), repeat=axes)):
-        moves = np.nonzero(step.reshape(claim.tokens, -1).any(0))[0].tolist()
-        allowed = allowed_change(claim, 1 / claim.steps, moves) + noise
-        inside = ((entries + step >= 0) & (entries + step < claim.steps)).all(1)
-        moved = (entries[inside] + step).reshape(-1, claim.tokens, claim.features) @ places
-        apart = largest_of(outputs_at(values, moved, cells) - here[inside])
-        if apart > allowed:
-            raise Disagreement(
-                f"values at neighbouring centres differ by {apart:.6g}; the constants allow "
-                f"{allowed:.6g}"
-            )
+        moves = np.nonzero(step.reshape(facts.tokens, -1).any(0))[0].tolist()
+        inside = ((entries + step >= 0) & (entries + step < steps)).all(1)
+        moved = (entries[inside] + step).reshape(-1, facts.tokens, facts.features) @ places
+        apart = largest_of(outputs_at(values, moved, facts.cells) - here[inside])
+        change_fits(facts, apart, 1 / steps, moves, noise)
