@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import anyseq as aq
 from anyseq.construct import Approximation
-from anyseq.construct.methods import boltzmann
+from anyseq.construct.methods.boltzmann import boltzmann
 from anyseq.construct.methods.boltzmann.rounds import RoundsRecipe
 from anyseq.construct.request.ask import Ask
 from anyseq.construct.tables.fused_cells import Quantised

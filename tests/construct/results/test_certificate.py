@@ -17,7 +17,7 @@ import anyseq as aq
 from anyseq.base import generator, uniform
 from anyseq.construct import Approximation
 from anyseq.construct.claims.facts import facts_of
-from anyseq.construct.methods import yun
+from anyseq.construct.methods.yun import yun
 from anyseq.construct.request.functions import FUNCTIONS
 from anyseq.construct.results.certificate import Certificate
 from anyseq.construct.tables.fused import CellTable
