@@ -183,8 +183,8 @@ def front(facts: Facts, network: Stack, net: Weights) -> Front:
     tokens = Forms.entering(facts, network, net)
     last = int(np.nonzero(halves[:, 0] >= 0)[0].max())
     row = int((halves[:last, 1] >= 0).sum())
-    real = not_small_whole(net["up_weight"]).any((1, 2)) | not_small_whole(net["up_bias"]).any(1)
-    until = max(row, 1 + int(np.nonzero(real[:-1])[0].max(initial=-1)))
+    reads = np.concatenate([net["up_weight"], net["up_bias"][..., None]], axis=2)[:-1]
+    until = max(row, 1 + int(np.nonzero(not_small_whole(reads))[0].max(initial=-1)))
     inside = shape.inside or shape.gains or isinstance(network.design.position, Sinusoidal)
     if inside or not (shape.positions or len(tokens.form) == 1):
         tokens, text = sampled(facts, network, shape.attention_layers + until)

@@ -18,6 +18,7 @@ layer at a time.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -75,10 +76,10 @@ class Attend:
         with torch.no_grad():
             mixer = self.network[self.layer].mixer
             assert mixer is not None
-            gain = (
-                {"gain": Toeplitz(torch.from_numpy(self.net["gain"]))} if "gain" in self.net else {}
-            )
-            more = mixer(torch.from_numpy(np.ascontiguousarray(low)), **gain).numpy()
+            told: dict[str, Any] = {}
+            if "gain" in self.net:
+                told["gain"] = Toeplitz(torch.from_numpy(self.net["gain"]))
+            more = mixer(torch.from_numpy(np.ascontiguousarray(low)), **told).numpy()
         off = self._off(low, parts) + 2 * UNIT * np.abs(more) * (more != 0)
         slack = (off + 2 * UNIT * (np.abs(low) + np.abs(high))) * self.writes
         return low + more - slack, high + more + slack
@@ -171,7 +172,7 @@ class Sweep:
     @property
     def writes(self) -> np.ndarray:
         """(width,) the features that it adds to: the first."""
-        return np.arange(len(self.direction)) == 0
+        return np.asarray(np.arange(len(self.direction)) == 0)
 
     @classmethod
     def of(cls, network: Stack, net: Weights, rows: list[int], unit: float) -> Sweep | None:

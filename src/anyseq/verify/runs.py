@@ -57,7 +57,8 @@ class Plain:
         found = np.ones(len(self.down), dtype=bool)
         for one in (1, -1):
             found &= np.bincount(feature[copies & (sign == one)], minlength=len(found)) == 1
-        return found & ((self.down != 0).sum(1) == 2) & (self.down_bias == 0)
+        found &= (np.count_nonzero(self.down, axis=1) == 2) & (self.down_bias == 0)
+        return found
 
     @property
     def writes(self) -> np.ndarray:
@@ -74,7 +75,10 @@ class Plain:
             off = (np.maximum(pre, self._sums(high)) <= 0).all(0)[reads]
             if not (single & (off | self.clears[np.abs(self.up[reads]).argmax(1)])).all():
                 raise Disagreement("a unit reads a number that moves, and bends or passes it on")
-        more = np.maximum(pre, 0.0) @ self.down.T + self.down_bias
+        hidden = np.maximum(pre, 0.0)
+        settled(low, self.up, self.up_bias)
+        settled(hidden, self.down, self.down_bias)
+        more = hidden @ self.down.T + self.down_bias
         after = low + more
         if not moving.any():
             return after, after
@@ -129,13 +133,14 @@ class Bumps:
         """None if these rows are no run."""
         rows = slice(start, stop)
         up, down = net["up_weight"][rows], net["down_weight"][rows]
-        used = down.any(1)
-        direction = up[0, used[0].argmax()]
+        used = np.asarray(down.any(1))
+        direction = up[0, int(used[0].argmax())]
         points = np.where(used, -net["up_bias"][rows], np.inf)
         first = points.min(1)
         last = np.where(used, points, -np.inf).max(1)
-        fits = used.any(1).all() and not net["down_bias"][rows].any()
-        fits = fits and ((up == direction) | ~used[..., None]).all() and (direction >= 0).all()
+        reads = np.where(used[..., None], up, direction)
+        fits = bool(used.any(axis=1).all()) and not net["down_bias"][rows].any()
+        fits = fits and bool((reads == direction).all() and (direction >= 0).all())
         if not fits or (last[1:] > first[:-1]).any():
             return None
         return cls(direction, points, down)
@@ -196,8 +201,12 @@ class Bumps:
         points, t, end = self.points[layer], t[:, None], end[:, None]
         if ((t < end) & (t <= points) & (points <= end)).any():
             raise Disagreement("a number is too close to where a unit bends")
-        pre = np.maximum(low[rows] @ self.direction - points.T, 0.0).T
-        low[rows] += np.einsum("su,swu->sw", pre, self.down[layer])
+        hidden = np.maximum(low[rows] @ self.direction - points.T, 0.0).T
+        more = np.einsum("su,swu->sw", hidden, self.down[layer])
+        size = np.einsum("su,swu->sw", hidden, np.abs(self.down[layer]))
+        if (size > 4 * np.abs(more)).any():
+            raise Disagreement("a bump that is not sure of its height")
+        low[rows] += more
         high[rows] = low[rows]
         self.top = max(self.top, float(np.abs(t).max(initial=0.0)))
 
@@ -222,14 +231,22 @@ class Bumps:
         low[rows, feature] = high[rows, feature] = at
 
 
+def settled(x: np.ndarray, weight: np.ndarray, shift: np.ndarray) -> None:
+    """x W^T + b is the same float in any order of summation, fused or not: two numbers at most are
+    added up, of products by powers of two, or nothing rounds."""
+    terms = (x != 0).astype(float) @ (weight != 0).T + (shift != 0)
+    if (terms > 2).any() or not np.isin(np.frexp(weight)[0], (-0.5, 0.0, 0.5)).all():
+        exact(x, weight, shift)
+
+
 Step = Plain | Look | Bumps
 
 
 def steps_of(net: Weights, start: int, stop: int) -> list[Step]:
     """What feed-forward halves start, ..., stop-1 do, one after the other."""
     found: list[Step] = []
-    used = net["down_weight"][start:stop].any(1)[..., None]
-    reads = net["up_weight"][start:stop] * used
+    used = np.asarray(net["down_weight"][start:stop].any(1))
+    reads = net["up_weight"][start:stop] * used[..., None]
     change = np.nonzero((reads[1:] != reads[:-1]).any((1, 2)))[0] + start + 1
     ends = np.append(change, stop)
     row = start
