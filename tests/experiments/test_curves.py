@@ -112,9 +112,8 @@ def test_the_picture_of_curves_has_a_line_and_the_papers_number_for_each_setting
     (panel,) = figure.axes
     line, mark = panel.get_lines()
     assert np.asarray(line.get_xdata()).tolist() == [3, 6, 9, 12]
-    assert np.asarray(mark.get_ydata()).tolist() == [
-        0.5
-    ]  # the second setting has too few points to be a curve
+    # the second setting has too few points to be a curve
+    assert np.asarray(mark.get_ydata()).tolist() == [0.5]
     rows = [{"setting": "first", "seed": 0, "metric": "accuracy", "value": 0.5}]
     assert curves_figure(Table("toy", "tiny", rows)) is None
     few = Record("first", 0, [], [{"step": 1, "accuracy": 0.1}, {"step": 2, "accuracy": 0.2}])
