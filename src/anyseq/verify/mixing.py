@@ -18,7 +18,6 @@ layer at a time.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -33,7 +32,6 @@ from anyseq.positions import (
     RelativeBias,
     Shaw,
     T5Bias,
-    Toeplitz,
 )
 from anyseq.probability import Entmax15, Hardmax, Softmax, Sparsemax, TopK
 from anyseq.verify.floats import UNIT, exact
@@ -74,12 +72,8 @@ class Attend:
         if led is not None:
             return low + led, (high + led if moving.any() else low + led)
         with torch.no_grad():
-            mixer = self.network[self.layer].mixer
-            assert mixer is not None
-            told: dict[str, Any] = {}
-            if "gain" in self.net:
-                told["gain"] = Toeplitz(torch.from_numpy(self.net["gain"]))
-            more = mixer(torch.from_numpy(np.ascontiguousarray(low)), **told).numpy()
+            state = torch.from_numpy(np.ascontiguousarray(low))
+            more = self.network.attend(state, self.layer).numpy()
         off = self._off(low, parts) + 2 * UNIT * np.abs(more) * (more != 0)
         slack = (off + 2 * UNIT * (np.abs(low) + np.abs(high))) * self.writes
         return low + more - slack, high + more + slack
