@@ -119,7 +119,7 @@ def lossy_pair(found: Forgery, result: Approximation, rng: Rng) -> None:
     beside what a layer adds."""
     row, one = _new_unit(found, rng)
     row, other = _new_unit(found, rng, row) if rng.random() < 0.9 else (row, one)
-    feature, into = rng.integers(found.shape.width), rng.integers(found.shape.width)
+    feature, into = rng.integers(found.shape.width, size=2).tolist()
     size, step = float(2.0 ** rng.integers(20, 70)), result.facts.step
     for unit, factor in ((one, 3.0), (other, 1.0)):
         _fill(

@@ -12,8 +12,10 @@ import torch
 import anyseq as aq
 from anyseq.construct.claims.claim import Claim
 from anyseq.errors import FileProblem
+from anyseq.verify import verify
 from anyseq.verify.boxes import boxes_error
 from anyseq.verify.constants import values_fit
+from anyseq.verify.multisets import all_multisets
 from anyseq.verify.sizes import layers_of
 from anyseq.verify.verdict import Disagreement
 from construct.certified import NOWHERE, RESULTS
@@ -360,3 +362,32 @@ def test_no_term_may_be_less_by_a_hundredth(name: str) -> None:
     for term in terms:
         found = forged(name, with_terms(claim(name), **{term: 0.99}))
         assert f"{term}:" in found.get("error", ""), (term, found)
+
+
+@pytest.mark.parametrize("name", ["yun", "yun, window", "yun, no order"])
+@pytest.mark.parametrize("end", [1.0 + 2.0**-20, 2.0, 1e9])
+def test_an_end_beyond_the_cube_does_not_make_up_for_ramps(name: str, end: float) -> None:
+    """A claim of no ramps, and a look-up that says so by an end as far out as they are wide."""
+    held, known = claim(name), RESULTS[name].fused.facts()
+    ramps = known["ramp"] * known["steps"]
+    for further in (end, 1 + ramps):
+        none = replace(with_terms(held, ramps=1e-12), exceptional=0.0)
+        assert forged(name, none, look_up={"end": further})
+        facts = replace(facts_about(RESULTS[name]), terms=none.terms, upper=none.upper)
+        assert facts.ramps is not None
+        facts = replace(facts, exceptional=0.0, ramps=replace(facts.ramps, measure=0.0))
+        model, fused = RESULTS[name].model, RESULTS[name].fused
+        found = verify(facts, network=model, table=fused.tensors(), look_up=fused)
+        assert "wider than their measure says" in failed(found)["network"]
+
+
+def test_a_table_of_one_order_is_for_tokens_that_are_alike() -> None:
+    for name, rows in (("yun", "sets"), ("rounds", "multisets")):
+        result = RESULTS[name]
+        values = result.fused.tensors()["values"]
+        facts = replace(facts_about(result), rows=rows, kind="equivariant")
+        several = all_multisets(facts.cells, facts.tokens)
+        distinct = several if rows == "multisets" else several[several[:, 0] < several[:, 1]]
+        table = {**result.fused.tensors(), "values": values[: len(distinct)]}
+        found = verify(facts, network=result.model, table=table, look_up=result.fused)
+        assert "tokens are not alike" in failed(found)["network"]

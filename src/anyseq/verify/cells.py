@@ -20,6 +20,8 @@ from itertools import product
 import numpy as np
 
 from anyseq.nn import Stack
+from anyseq.patterns import Full
+from anyseq.positions import NoPosition
 from anyseq.verify.constants import off_centre, values_fit
 from anyseq.verify.facts import Facts
 from anyseq.verify.floats import TINY, UNIT
@@ -171,6 +173,11 @@ class _Machine:
             forms.off[:, counted:].any()
         ):
             raise Disagreement("tokens do not start from x to the bit")
+        alike = network.design.cycle == (Full(),) and isinstance(
+            network.design.position, NoPosition
+        )
+        if not facts.by_order and not (alike and (start[self.bos :] == start[-1]).all()):
+            raise Disagreement("tokens are not alike, and the table holds one order of them")
         return layer, row, start
 
     def _alone(self, start: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -184,8 +191,9 @@ class _Machine:
             ramps.last,
             below + (1 / facts.steps - ramps.width),
         )
-        if not (above >= below).all():
-            raise Disagreement("ramps as wide as cells")
+        missing = (facts.steps - 1) * ramps.width + (1 - ramps.last)
+        if not (above >= below).all() or not 1 > ramps.measure >= missing * (1 - 1e-12):
+            raise Disagreement("ramps as wide as cells, or wider than their measure says")
         low = np.repeat(start[:, None], facts.cells, axis=1)
         high = low.copy()
         low[self.bos :, :, : facts.features] += below

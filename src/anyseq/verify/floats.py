@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 
 from anyseq.verify.verdict import Disagreement
@@ -17,7 +19,7 @@ def common_unit(numbers: np.ndarray) -> float:
 
 def units(numbers: np.ndarray) -> np.ndarray:
     """The same for every column of (..., columns); 2^400 for one of zeros."""
-    flat = numbers.reshape(-1, numbers.shape[-1])
+    flat = numbers.reshape(prod(numbers.shape[:-1]), numbers.shape[-1])
     mantissa, exponent = np.frexp(flat)
     whole = np.ldexp(mantissa, 53).astype(np.int64)
     lowest = np.frexp((whole & -whole).astype(float))[1] - 1 + exponent - 53
@@ -29,7 +31,7 @@ def exact(x: np.ndarray, weight: np.ndarray, shift: np.ndarray | float = 0.0) ->
     of two, so all that is added up are multiples of the least of their products; below 2^53 of
     these float64 holds every one."""
     unit = min((units(x) * units(weight)).min(initial=2.0**800), common_unit(np.asarray(shift)))
-    most = np.abs(x).reshape(-1, x.shape[-1]).max(0, initial=0.0)
+    most = np.abs(x).max(tuple(range(x.ndim - 1)), initial=0.0)
     reach = (np.abs(weight) @ most + np.abs(shift)).max(initial=0.0)
     if not reach < 2.0**53 * unit:
         raise Disagreement("a sum is too large for float64 to be exact")

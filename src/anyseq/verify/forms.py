@@ -106,24 +106,23 @@ class Forms:
     def attended(self, network: Stack, net: Weights, row: int, layer: int) -> Forms:
         """After the attention half of a layer."""
         count, size = len(self.form), network.shape.head_dim
-        cycle = network.design.cycle
-        masks = [part.mask(count).numpy() for part in cycle[layer % len(cycle)].heads()]
         query = self.times(net["q_weight"][row], net["q_bias"][row])
         key, value = self.times(net["k_weight"][row]), self.times(net["v_weight"][row])
-        mixed = Forms(np.zeros_like(value.form), np.zeros_like(value.off))
+        held = np.concatenate([value.form, value.off[..., None]], axis=2)
+        mixed = np.zeros_like(held)
         for head in range(network.shape.heads):
             part = slice(head * size, (head + 1) * size)
-            if not (value.form[:, part].any() and net["o_weight"][row][:, part].any()):
+            if not (held[:, part].any() and net["o_weight"][row][:, part].any()):
                 continue  # it adds 0, whatever its weights
             if query.moves[:, part].any() or key.moves[:, part].any():
                 raise Disagreement(f"attention in layer {layer}: its scores depend on the input")
             score = exact(query.form[:, part, 0], key.form[:, part, 0])
-            score = np.where(masks[head % len(masks)], score, -np.inf)
-            sink = net["sink"][row, head] if "sink" in net else -np.inf
-            winner, wins = leaders(np.append(score, np.full((count, 1), sink), axis=1), layer)
-            mixed.form[:, part] = value.form[winner, part] * wins[:, None, None]
-            mixed.off[:, part] = value.off[winner, part] * wins[:, None]
-        return self.plus(mixed.times(net["o_weight"][row]))
+            values = held[:, part].reshape(count, -1)
+            found = led(network, net, (row, layer, head), score, values, LEAD)
+            if found is None:
+                raise Disagreement(f"attention in layer {layer}: no token leads by enough")
+            mixed[:, part] = found.reshape(count, size, -1)
+        return self.plus(Forms(mixed[..., :-1], mixed[..., -1]).times(net["o_weight"][row]))
 
     def fed(self, net: Weights, row: int) -> Forms | None:
         """After a feed-forward half; None if some unit does not keep its sign."""
@@ -145,14 +144,31 @@ class Forms:
         return after
 
 
-def leaders(score: np.ndarray, layer: int) -> tuple[np.ndarray, np.ndarray]:
-    """Of scores (positions, keys and a sink): the key that leads, and whether there is one; the
-    sink, or nobody to be seen, gives 0."""
-    second, first = np.sort(score, axis=1)[:, -2:].T
-    if (first[first > -np.inf] - second[first > -np.inf] < LEAD).any():
-        raise Disagreement(f"attention in layer {layer}: in some head no token leads by enough")
-    winner, keys = score.argmax(1), score.shape[1] - 1
-    return winner % keys, (first > -np.inf) & (winner < keys)
+def led(
+    network: Stack,
+    net: Weights,
+    at: tuple[int, int, int],
+    score: np.ndarray,
+    held: np.ndarray,
+    lead: float,
+    rounds: np.ndarray | float = 0.0,
+) -> np.ndarray | None:
+    """What a head gives, with scores (..., queries, keys), off by `rounds`, and values (..., keys,
+    numbers), if of all keys that a query sees one leads, or those near it have the same value; the
+    sink, or nobody to be seen, gives 0. at: its row, layer and number."""
+    row, layer, head = at
+    cycle = network.design.cycle
+    masks = [part.mask(score.shape[-1]).numpy() for part in cycle[layer % len(cycle)].heads()]
+    score = np.where(masks[head % len(masks)], score, -np.inf)
+    if "sink" in net:
+        sink = np.full((*score.shape[:-1], 1), net["sink"][row, head])
+        score = np.concatenate([score, sink], axis=-1)
+        held = np.concatenate([held, 0 * held[..., :1, :]], axis=-2)
+    top = score.max(-1, keepdims=True)
+    winner = np.take_along_axis(held, score.argmax(-1)[..., None], axis=-2)
+    near = (score >= top - lead - rounds) & (top > -np.inf)
+    other = (held[..., None, :, :] != winner[..., :, None, :]).any(-1)
+    return None if (near & other).any() else np.asarray(winner * (top > -np.inf))
 
 
 def remainders(up: np.ndarray, shift: np.ndarray, down: np.ndarray) -> list[tuple[int, int, float]]:
@@ -197,7 +213,9 @@ def front(facts: Facts, network: Stack, net: Weights) -> Front:
             if more is None:
                 raise Disagreement(f"feed-forward layer {feedforward}: a unit changes sign")
             tokens = more
-    text = f"after {until} feed-forward halves tokens are affine in x (read from the weights)"
+    text = (
+        f"after {until + len(net['q_bias'])} halves tokens are affine in x (read from the weights)"
+    )
     return Front(until, Forms(tokens.form[bos:], tokens.off[bos:]), text)
 
 

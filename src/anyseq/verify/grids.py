@@ -233,10 +233,8 @@ class _Reader:
             raise Disagreement("mean: it reads or writes other features than keys and marks")
         factor = out[feature, column]
         units = torch.eye(size, dtype=torch.float64)[:, :, None].repeat(1, 1, out.shape[0])
-        mixer = self.network[self.layer].mixer
-        assert mixer is not None
         with torch.no_grad():
-            found = mixer(units).numpy()[:, :, feature]
+            found = self.network.attend(units, self.layer).numpy()[:, :, feature]
         if not (np.abs(found * size - factor) <= 8 * UNIT * np.abs(factor)).all():
             raise Disagreement("mean: some position counts more than another")
         base = size / factor[: self.grids]

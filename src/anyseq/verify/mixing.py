@@ -18,7 +18,6 @@ layer at a time.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -33,11 +32,10 @@ from anyseq.positions import (
     RelativeBias,
     Shaw,
     T5Bias,
-    Toeplitz,
 )
 from anyseq.probability import Entmax15, Hardmax, Softmax, Sparsemax, TopK
 from anyseq.verify.floats import UNIT, exact
-from anyseq.verify.forms import LEAD
+from anyseq.verify.forms import LEAD, led
 from anyseq.verify.verdict import Disagreement, Weights
 
 _LEADS = {Softmax: LEAD, TopK: LEAD, Sparsemax: 1.0, Entmax15: 2.0, Hardmax: 0.0}
@@ -74,12 +72,8 @@ class Attend:
         if led is not None:
             return low + led, (high + led if moving.any() else low + led)
         with torch.no_grad():
-            mixer = self.network[self.layer].mixer
-            assert mixer is not None
-            told: dict[str, Any] = {}
-            if "gain" in self.net:
-                told["gain"] = Toeplitz(torch.from_numpy(self.net["gain"]))
-            more = mixer(torch.from_numpy(np.ascontiguousarray(low)), **told).numpy()
+            state = torch.from_numpy(np.ascontiguousarray(low))
+            more = self.network.attend(state, self.layer).numpy()
         off = self._off(low, parts) + 2 * UNIT * np.abs(more) * (more != 0)
         slack = (off + 2 * UNIT * (np.abs(low) + np.abs(high))) * self.writes
         return low + more - slack, high + more + slack
@@ -94,8 +88,6 @@ class Attend:
         ]
         if lead is None or not _only_scores(self.network, self.net, self.row, used):
             return None
-        cycle, count = self.network.design.cycle, state.shape[1]
-        masks = [part.mask(count).numpy() for part in cycle[self.layer % len(cycle)].heads()]
         try:
             query = exact(state, parts["q_weight"], parts["q_bias"])
             key, value = exact(state, parts["k_weight"]), exact(state, parts["v_weight"])
@@ -107,19 +99,11 @@ class Attend:
             score = np.einsum("sqi,ski->sqk", query[..., part], key[..., part])
             size = np.einsum("sqi,ski->sqk", np.abs(query[..., part]), np.abs(key[..., part]))
             rounds = UNIT * (1 + shape.head_dim) * size.max(2, keepdims=True)
-            score = np.where(masks[head % len(masks)], score, -np.inf)
-            held = value[..., part]
-            if "sink" in self.net:
-                sink = np.full((*score.shape[:2], 1), self.net["sink"][self.row, head])
-                score = np.concatenate([score, sink], axis=2)
-                held = np.pad(held, [(0, 0), (0, 1), (0, 0)])
-            top = score.max(2, keepdims=True)
-            winner = np.take_along_axis(held, score.argmax(2)[..., None], axis=1)
-            near = (score >= top - lead - rounds) & (top > -np.inf)
-            other = (held[:, None] != winner[:, :, None]).any(3)
-            if (near & other).any():
+            place = (self.row, self.layer, head)
+            found = led(self.network, self.net, place, score, value[..., part], lead, rounds)
+            if found is None:
                 return None
-            mixed[..., part] = winner * (top > -np.inf)
+            mixed[..., part] = found
         return exact(mixed, parts["o_weight"])
 
     def _off(self, state: np.ndarray, parts: Weights) -> np.ndarray:

@@ -46,5 +46,5 @@ def _ramps(look_up: CellTable | Quantised) -> Ramps:
     none."""
     if isinstance(look_up, CellTable):
         last = min(look_up.end, 1 - look_up.ramp)
-        return Ramps(look_up.ramp, last, look_up.ramp * look_up.steps + 1 - look_up.end)
+        return Ramps(look_up.ramp, last, look_up.ramp * look_up.steps + max(0.0, 1 - look_up.end))
     return Ramps(look_up.ramp, 1.0, look_up.ramp * (look_up.steps - 1))
