@@ -381,7 +381,7 @@ def _ramps(result: Approximation, other: dict[str, Any] | None = None) -> float:
     facts = result.fused.facts() | result.fused.tensors() | (other or {})
     form: Any = fused_from(facts, {})
     if isinstance(form, CellTable):
-        share = form.ramp * form.steps + (1 - form.end)
+        share = form.ramp * form.steps + max(0.0, 1 - form.end)
     else:
         share = form.ramp * (form.steps - 1)
     return float(1 - (1 - share) ** (result.size.tokens * result.size.in_features))
