@@ -96,10 +96,12 @@ def spike(found: Forgery, result: Approximation, rng: Rng) -> None:
     nothing reads, and with more rounding claimed: both could be an excuse."""
     step, size = result.facts.step, found.claim.upper
     feature, into = rng.integers(found.shape.width), rng.integers(result.size.out_features)
+    anywhere = rng.random() < 0.4  # in what may be seen later, or taken for nothing
+    into = rng.integers(found.shape.width) if anywhere else into
     half, slope = step * 2.0 ** -rng.integers(4, 12), 2.0 ** rng.integers(-24, 4)
     height = 4 * size * 2.0 ** rng.integers(0, 4)
     centre = step * (rng.integers(round(1 / step)) + rng.choice([0.25, 0.3, 0.5]))
-    row = len(found.weights["up_bias"]) - 1 if rng.random() < 0.8 else None
+    row = len(found.weights["up_bias"]) - 1 if rng.random() < 0.8 - 0.6 * anywhere else None
     for place, factor in ((-half, 1.0), (0.0, -2.0), (half, 1.0)):
         row, unit = _new_unit(found, rng, row)
         found.weights["up_weight"][row, unit, feature] = slope
@@ -379,7 +381,7 @@ def _ramps(result: Approximation, other: dict[str, Any] | None = None) -> float:
     facts = result.fused.facts() | result.fused.tensors() | (other or {})
     form: Any = fused_from(facts, {})
     if isinstance(form, CellTable):
-        share = form.ramp * form.steps + (1 - form.end)
+        share = form.ramp * form.steps + max(0.0, 1 - form.end)
     else:
         share = form.ramp * (form.steps - 1)
     return float(1 - (1 - share) ** (result.size.tokens * result.size.in_features))

@@ -113,6 +113,12 @@ def test_what_is_taken_away_is_gone_whatever_it_is() -> None:
     found = step(low, high)
     assert np.array_equal(found[0], [[0.0, 1.0]])
     assert np.array_equal(found[1], [[0.0, 1.0]])
+    for row, shift in ((0, 0.0), (1, 0.0), (1, -2.0)):  # taken by more than it is, or seen besides
+        wrong = {name: tensor.copy() for name, tensor in net.items()}
+        wrong["up_weight"][0, 2, 0], wrong["up_bias"][0, 2] = 1.0, shift
+        wrong["down_weight"][0, row, 2] = 0.5
+        with pytest.raises(Disagreement, match="moves"):
+            Plain.of(wrong, 0)(low, high)
     net["down_weight"][0, 0, 0] = -1.5
     with pytest.raises(Disagreement, match="moves"):
         Plain.of(net, 0)(low, high)

@@ -47,9 +47,9 @@ class Plain:
         return int(self.up.size + self.down.size)
 
     @property
-    def clears(self) -> np.ndarray:
-        """(width,) features t that become t - ReLU(t) + ReLU(-t) = 0, to the bit, whatever they
-        are."""
+    def takes(self) -> np.ndarray:
+        """(units,) those that make some feature t - ReLU(t) + ReLU(-t) = 0, to the bit, whatever t
+        is."""
         feature, unit = np.abs(self.up).argmax(1), np.arange(len(self.up))
         sign = self.up[unit, feature]
         copies = ((self.up != 0).sum(1) == 1) & ((self.down != 0).sum(0) == 1)
@@ -58,7 +58,12 @@ class Plain:
         for one in (1, -1):
             found &= np.bincount(feature[copies & (sign == one)], minlength=len(found)) == 1
         found &= (np.count_nonzero(self.down, axis=1) == 2) & (self.down_bias == 0)
-        return found
+        return np.asarray(copies & found[feature])
+
+    @property
+    def clears(self) -> np.ndarray:
+        """(width,) the features that become 0."""
+        return np.asarray(self.up[self.takes].any(0))
 
     @property
     def writes(self) -> np.ndarray:
@@ -73,7 +78,7 @@ class Plain:
             # float64 cannot change the sign of t + b, so a unit that reads t alone is off
             single = (self.up[reads] != 0).sum(1) == 1
             off = (np.maximum(pre, self._sums(high)) <= 0).all(0)[reads]
-            if not (single & (off | self.clears[np.abs(self.up[reads]).argmax(1)])).all():
+            if not (single & (off | self.takes[reads])).all():
                 raise Disagreement("a unit reads a number that moves, and bends or passes it on")
         hidden = np.maximum(pre, 0.0)
         settled(low, self.up, self.up_bias)
@@ -114,6 +119,8 @@ class Look:
         added = windows.added(self.found)
         if (added.any(0) & (low != high).any(0)).any():
             raise Disagreement("windows: values are added to a number that moves")
+        if not windows.disjoint and (low[:, windows.into] % 1).any():
+            raise Disagreement("windows: they do not count up whole numbers")
         return low + added, high + added
 
 

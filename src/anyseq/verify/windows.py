@@ -49,7 +49,7 @@ class Windows:
         return not (self.low[1:] - self.high[:-1] < 2 * self.ramp).any()
 
     @property
-    def _disjoint(self) -> bool:
+    def disjoint(self) -> bool:
         """Whether no number is in two windows; ramps may meet."""
         return bool((self.low[1:] > self.high[:-1]).all())
 
@@ -66,7 +66,7 @@ class Windows:
             past != np.searchsorted(highs, high)
         ).any():
             raise Disagreement("windows: a number is on a ramp, or not safely inside a window")
-        if self._disjoint:
+        if self.disjoint:
             return np.where(inside > past, inside - 1, -1)
         if (self.values % 1).any() or np.abs(self.values).sum() >= 2.0**53:
             raise Disagreement("windows overlap, and do not count")
@@ -74,7 +74,7 @@ class Windows:
 
     def added(self, found: np.ndarray) -> np.ndarray:
         """(..., width), for what `find` gives."""
-        if self._disjoint:
+        if self.disjoint:
             return np.asarray(self.values[found] * (found >= 0)[..., None])
         order = np.argsort(self.high, kind="stable")
         first, last = (
@@ -125,7 +125,7 @@ def _pair(net: Weights, row: int) -> Windows | None:
     ):
         return None
     low, high, outer = bias[left], -bias[right], _outer(net, row + 1, nodes, eye)
-    if outer is None or not (low <= high).all():
+    if outer is None or not (low <= high).all() or outer[1][:, at].any():
         return None
     return Windows(at, outer[0], slope, low, high, outer[1], nodes)
 

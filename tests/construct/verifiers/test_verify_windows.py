@@ -93,6 +93,14 @@ def test_nothing_else_may_be_in_windows(tensor: str, gate: int | None) -> None:
             assert other is None or other.into != found.into
 
 
+def test_windows_do_not_change_what_they_look_up() -> None:
+    """A number that the first of them moves would meet others than it seems to."""
+    net, _, _ = made(4, 0)
+    net["down_weight"][1, 1, 0] = 4.0
+    found, end = read_windows(net, 0, len(net["up_bias"]))
+    assert (found, end) == ([], 0)
+
+
 @pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("what", ["low", "slope"])
 def test_windows_are_finite(what: str, wrong: float) -> None:
