@@ -75,7 +75,7 @@ def test_only_some_settings(tmp_path: Path) -> None:
         run(tmp_path, "third")
 
 
-def test_keeping_puts_new_settings_in_place_of_the_old(
+def test_keeping_puts_new_runs_in_place_of_the_old(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     row = {"experiment": "toy", "scale": "tiny", "seed": 0, "metric": "accuracy", "value": 0.25}
@@ -93,7 +93,15 @@ def test_keeping_puts_new_settings_in_place_of_the_old(
     (zinc, toys) = sorted(kept_tables(kept), key=lambda table: table.experiment, reverse=True)
     assert [row["setting"] for row in zinc.rows] == ["rpe"]
     assert toys.summary("second", "accuracy") is not None
-    assert toys.summary("first", "accuracy") == found.summary("first", "accuracy")
+    end = found.summary("first", "accuracy")
+    assert end is not None
+    accuracies = [
+        (row["seed"], row["value"])
+        for row in toys.rows
+        if (row["setting"], row["metric"]) == ("first", "accuracy")
+    ]
+    assert sorted(accuracies) == [(0, end.mean), (1, 0.25)]
+    assert "1 of 3 runs have a record" in report_text([toys])
     assert toys.curve("first", "accuracy") == found.curve("first", "accuracy")
     assert not {row["metric"] for row in toys.rows} & {"steps_per_second", "data_share"}
     report = (kept / "report.md").read_text()

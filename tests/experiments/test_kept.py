@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,21 @@ def test_the_documentation_is_what_its_results_say() -> None:
     for table in found:
         assert report_text([table]) in report
         assert (DOCS / f"{table.experiment}-{table.scale}.png").exists()
+
+
+def test_the_page_says_the_verdicts_of_its_results() -> None:
+    """Those of the largest scale, with a picture for each claim."""
+    page = (DOCS.parent / "experiments.md").read_text(encoding="utf-8")
+    sections = re.findall(r"^### (\S+): (\w+)$(.*?)(?=^###? )", page, re.MULTILINE | re.DOTALL)
+    largest = {table.experiment: table for table in kept_tables(DOCS)}
+    assert [name for name, _, _ in sections] == [*dict.fromkeys(name for name, _, _ in sections)]
+    assert {name: word for name, word, _ in sections} == {
+        name: EXPERIMENTS[name].judge(table).word for name, table in largest.items()
+    }
+    for name, _, text in sections:
+        for picture in (found := re.findall(r"\]\((experiments/\S+\.png)\)", text)):
+            assert (DOCS.parent / picture).exists()
+        assert found, name
 
 
 def test_report_of_results_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

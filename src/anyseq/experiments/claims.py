@@ -106,14 +106,14 @@ def judged(table: Table, claims: Sequence[Claim]) -> Judgement:
     """ "same" if all hold, "different" if one does not."""
     if table.scale == "tiny":
         return TINY
-    if {row["seed"] for row in table.rows} == {0}:
-        return Judgement("undecided", "a single seed shows no spread")
     heads = {False: "The other way round", None: "Undecided", True: "As claimed"}
     same = f"Alike within {_ALIKE:.0%}"
     parts: dict[str, list[str]] = {head: [] for head in (heads[False], same, *heads.values())}
     for claim, holds, equal in zip(claims, decided(claims), alike(claims), strict=True):
         parts[same if holds is None and equal else heads[holds]].append(claim.text)
     reason = ". ".join(f"{head}: {'; '.join(texts)}" for head, texts in parts.items() if texts)
+    if {row["seed"] for row in table.rows} == {0}:
+        reason = f"a single seed shows no spread. {reason}"
     if parts[heads[False]]:
         return Judgement("different", reason)
     return Judgement("undecided" if parts[heads[None]] or parts[same] else "same", reason)

@@ -53,26 +53,21 @@ def write_kept(out: Path, tables: Sequence[Table]) -> None:
 
 
 def keep(tables: Sequence[Table], out: Path) -> list[Table]:
-    """Put results into a folder of kept ones, in place of those of the same settings: all tables
-    of the folder. Without speeds."""
+    """Put results into a folder of kept ones, in place of the same seeds of the same settings: all
+    tables of the folder. Without speeds. Where a setting has changed, its other seeds must be run
+    again, too."""
     kept = {(table.experiment, table.scale): table for table in kept_tables(out)}
     for table in tables:
-        rows = [row for row in table.rows if row["metric"] not in SPEEDS]
         place = (table.experiment, table.scale)
         before = kept.get(place, Table(*place, []))
-        kept[place] = replace(
-            before,
-            rows=_joined(before.rows, rows, table.settings),
-            records=[r for r in before.records if r.setting not in table.settings]
-            + list(table.records),
-        )
+        new = {(row["setting"], row["seed"]) for row in table.rows}
+        rows = [row for row in before.rows if (row["setting"], row["seed"]) not in new]
+        records = [one for one in before.records if (one.setting, one.seed) not in new]
+        rows += [row for row in table.rows if row["metric"] not in SPEEDS]
+        kept[place] = replace(before, rows=rows, records=[*records, *table.records])
     found = [kept[place] for place in product(EXPERIMENTS, SCALES) if place in kept]
     write_kept(out, found)
     return found
-
-
-def _joined(before: Sequence[Row], new: Sequence[Row], settings: Sequence[str]) -> list[Row]:
-    return [row for row in before if row["setting"] not in settings] + list(new)
 
 
 def _read(file: Path, fields: set[str]) -> list[dict[str, Any]]:

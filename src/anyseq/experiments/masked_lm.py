@@ -51,7 +51,7 @@ _SIZES = {
         depth=12, heads=12, vocab=30_522, dropout=0.1, characters=12_000_000, test_rows=10_000,
     ),
 }  # fmt: skip
-_RELATIVE = "attention, relative positions"
+_RELATIVE = "attention + relative positions"
 # At medium, of attention and of the convolution it is to be better than: does it come out ahead
 # later? One seed shows the curves; the judgement is of the shorter runs.
 _LONGER: Mapping[str, Any] = {"steps": 20_000, "points": 25}

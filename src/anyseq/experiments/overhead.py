@@ -29,7 +29,7 @@ _POSITIONS = ("rpe", "urpe", "absolute")
 _SIZES = {
     "tiny": PositionCell("", 1, 2, 1e-3, dim=16, heads=2, depth=1),
     "small": PositionCell("", 7, 4, 1e-3, dim=128, heads=4, depth=3),
-    "medium": PositionCell("", 5, 1, 1e-3, dim=768, heads=12, depth=12),  # the paper's model
+    "medium": PositionCell("", 3, 1, 1e-3, dim=768, heads=12, depth=12),  # the paper's model
     "paper": PositionCell("", 31, 32, 1e-3, dim=768, heads=12, depth=12),
 }
 _VOCABULARY = 1000

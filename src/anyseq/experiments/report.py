@@ -66,7 +66,7 @@ def _circumstances(table: Table) -> str:
     loads = [one["load"] for one in made if one["load"] is not None]
     minutes = [sum(one["seconds"] for one in record.sittings) / 60 for record in table.records]
     runs, recorded = len({(row["setting"], row["seed"]) for row in table.rows}), len(table.records)
-    which = "Made" if recorded == runs else f"Of {runs} runs {recorded} have a record: made"
+    which = "Made" if recorded == runs else f"{recorded} of {runs} runs have a record: made"
     parts = [
         f"{which} at commit {each('commit')} with torch {each('torch')}",
         f"threads of a run: {each('threads')}",

@@ -82,4 +82,7 @@ def _label(panels: Sequence[Axes], groups: Sequence[object], columns: int, metri
         if place + columns >= len(groups):
             panel.set_xlabel("steps of training")
             panel.tick_params(labelbottom=True)
-        panel.legend(fontsize=7, frameon=False)
+        if len(groups) == 1:  # beside the panel, where it hides no line
+            panel.legend(fontsize=8, frameon=False, loc="center left", bbox_to_anchor=(1.03, 0.5))
+        else:
+            panel.legend(fontsize=7, frameon=False)
