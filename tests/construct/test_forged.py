@@ -391,3 +391,11 @@ def test_a_table_of_one_order_is_for_tokens_that_are_alike() -> None:
         table = {**result.fused.tensors(), "values": values[: len(distinct)]}
         found = verify(facts, network=result.model, table=table, look_up=result.fused)
         assert "tokens are not alike" in failed(found)["network"]
+
+
+def test_a_set_of_cells_has_the_number_that_finds_it() -> None:
+    """So few inputs are in its cells that random ones hardly tell."""
+    for name in ("yun, no order", "yun, no order, hardmax"):
+        keys = RESULTS[name].fused.tensors()["keys"].clone()
+        keys[91] += 1
+        assert "keys of the table" in forged(name, look_up={"keys": keys})["network"]

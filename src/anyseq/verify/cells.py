@@ -30,7 +30,7 @@ from anyseq.verify.lost import cases_of, lost_pairs
 from anyseq.verify.mixing import Attend, Sweep
 from anyseq.verify.multisets import all_multisets, multisets_fit, with_repeats
 from anyseq.verify.runs import Bumps, Look, Step, steps_of
-from anyseq.verify.simplices import coordinates
+from anyseq.verify.simplices import coordinates, number
 from anyseq.verify.terms import Found, Terms, spread, table_fits
 from anyseq.verify.verdict import Disagreement, Weights, fresh
 
@@ -44,6 +44,10 @@ def cells_network(facts: Facts, network: Stack, net: Weights, table: Weights) ->
     machine = _Machine(facts, network, net)
     values = table["values"]
     sequences, wanted = all_sequences(facts, values)
+    distinct = sequences[(np.diff(sequences, axis=1) > 0).all(1)]
+    keys = np.sort(number(distinct, facts.cells))
+    if facts.rows == "sets" and not np.array_equal(table["keys"], keys):
+        raise Disagreement("keys of the table are not the numbers of its rows")
     cost = sum(step.cost for step in machine.steps) * (facts.tokens + int(network.shape.bos))
     most, rows = max(_LEAST, int(_WORK / cost)), np.arange(len(sequences))
     if len(rows) > most:
