@@ -1,8 +1,9 @@
 """Random forgeries of certified results, every hash made to fit, and where to look for their harm.
 
 A forgery changes numbers of the network (single ones, by much or by little; units that nothing
-reads; three units that cancel but for a spike; whole layers, in another order), of the claim, or of
-both. It says at which entries of x its harm would be seen.
+reads; units that cancel, but for a spike or for what float64 loses; units scaled to where numbers
+underflow; features and whole layers, in another order), of the claim, of the look-up, or of all of
+these. It says at which entries of x its harm would be seen.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ import torch
 from torch.nn.functional import pad
 
 from anyseq.construct import Approximation
-from anyseq.construct.tables.fused import CellTable
-from anyseq.construct.verifiers.claim import Claim
+from anyseq.construct.claims.claim import Claim
+from anyseq.construct.tables.fused import CellTable, fused_from
 from anyseq.nn import Stack, StackShape
 from construct.forgery import claim_of, network_with, with_terms
 
@@ -38,7 +39,7 @@ class Forgery:
     weights: Weights
     shape: StackShape
     claim: Claim
-    look_up: dict[str, torch.Tensor] = field(default_factory=dict)
+    look_up: dict[str, Any] = field(default_factory=dict)
     aims: list[float] = field(default_factory=list)
     moved: float = 0.0  # by how much values of the table are other ones
     steps: list[str] = field(default_factory=list)
@@ -95,10 +96,12 @@ def spike(found: Forgery, result: Approximation, rng: Rng) -> None:
     nothing reads, and with more rounding claimed: both could be an excuse."""
     step, size = result.facts.step, found.claim.upper
     feature, into = rng.integers(found.shape.width), rng.integers(result.size.out_features)
+    anywhere = rng.random() < 0.4  # in what may be seen later, or taken for nothing
+    into = rng.integers(found.shape.width) if anywhere else into
     half, slope = step * 2.0 ** -rng.integers(4, 12), 2.0 ** rng.integers(-24, 4)
     height = 4 * size * 2.0 ** rng.integers(0, 4)
     centre = step * (rng.integers(round(1 / step)) + rng.choice([0.25, 0.3, 0.5]))
-    row = len(found.weights["up_bias"]) - 1 if rng.random() < 0.8 else None
+    row = len(found.weights["up_bias"]) - 1 if rng.random() < 0.8 - 0.6 * anywhere else None
     for place, factor in ((-half, 1.0), (0.0, -2.0), (half, 1.0)):
         row, unit = _new_unit(found, rng, row)
         found.weights["up_weight"][row, unit, feature] = slope
@@ -111,6 +114,96 @@ def spike(found: Forgery, result: Approximation, rng: Rng) -> None:
     terms = {name: value for name, _, value in found.claim.terms}
     if rng.random() < 0.5 and terms.get("rounding"):
         found.claim = with_terms(found.claim, rounding=0.1 * size / terms["rounding"])
+
+
+def lossy_pair(found: Forgery, result: Approximation, rng: Rng) -> None:
+    """Units that cancel but for rounding: C ReLU(3t - 3k) - 3C ReLU(t - k), which is 0; or C and -C
+    beside what a layer adds."""
+    row, one = _new_unit(found, rng)
+    row, other = _new_unit(found, rng, row) if rng.random() < 0.9 else (row, one)
+    feature, into = rng.integers(found.shape.width, size=2).tolist()
+    size, step = float(2.0 ** rng.integers(20, 70)), result.facts.step
+    for unit, factor in ((one, 3.0), (other, 1.0)):
+        _fill(
+            found, row, unit, feature, factor / step, factor * (1 - 1 / step) * (rng.random() < 0.9)
+        )
+        found.weights["down_weight"][row, into, unit] = size * (4 - factor) * (2 - factor)
+    if rng.random() < 0.5:
+        for unit, sign in ((one, 1.0), (other, -1.0)):
+            _fill(found, row, unit, feature, 0.0, 1.0)
+            found.weights["down_weight"][row, into, unit] = sign * size
+    found.aims += (1 - step * rng.random(4)).tolist()
+
+
+def _fill(found: Forgery, row: int, unit: int, feature: int, slope: float, shift: float) -> None:
+    found.weights["up_weight"][row, unit] = 0.0
+    found.weights["up_weight"][row, unit, feature] = slope
+    found.weights["up_bias"][row, unit] = shift
+
+
+def scaled_unit(found: Forgery, result: Approximation, rng: Rng) -> None:
+    """A unit's input times a power of two, and its output by the same: down to where it underflows,
+    up to where it overflows."""
+    row = int(rng.integers(len(found.weights["up_bias"])))
+    unit = int(rng.integers(found.weights["up_bias"].shape[1]))
+    power = float(2.0 ** rng.choice([-1060, -1000, -500, -60, -1, 1, 60, 390, 500]))
+    found.weights["up_weight"][row, unit] *= power
+    found.weights["up_bias"][row, unit] *= power
+    found.weights["down_weight"][row, :, unit] *= min(1 / power, 2.0**1000)
+
+
+def other_features(found: Forgery, result: Approximation, rng: Rng) -> None:
+    """Features that are neither input nor output change places: everywhere, which changes nothing,
+    or in all tensors but one."""
+    first = max(result.size.in_features, result.size.out_features)
+    order = np.arange(found.shape.width)
+    order[first:] = first + rng.permutation(len(order) - first)
+    last = ["q_weight", "k_weight", "v_weight", "up_weight", "down_bias"]
+    last += [name for name in ("position", "constant", "bos") if name in found.weights]
+    names = [*last, "o_weight", "down_weight"]
+    kept = str(rng.choice(names)) if rng.random() < 0.3 else ""
+    for name in names:
+        if name != kept:
+            tensor = found.weights[name]
+            found.weights[name] = (tensor[..., order] if name in last else tensor[:, order]).clone()
+
+
+def permuted_layers(found: Forgery, result: Approximation, rng: Rng) -> None:
+    """A stretch of feed-forward halves in any order, or back to front."""
+    rows = len(found.weights["up_bias"])
+    start = int(rng.integers(rows))
+    stop = min(rows, start + int(rng.integers(2, 9)))
+    order = np.arange(rows)
+    order[start:stop] = (
+        order[start:stop][::-1] if rng.random() < 0.5 else rng.permutation(order[start:stop])
+    )
+    for name in HALVES[1]:
+        found.weights[name] = found.weights[name][order].clone()
+
+
+def other_look_up(found: Forgery, result: Approximation, rng: Rng) -> None:
+    """Narrower ramps, an end further out, another order of the tokens, with what they make of the
+    measure; or other numbers beside the values."""
+    facts: dict[str, Any] = {**result.fused.facts(), **result.fused.tensors()}
+    name = str(rng.choice([key for key in facts if key not in ("kind", "positions", "values")]))
+    value = facts[name]
+    if name == "offsets":
+        found.look_up[name] = rng.permutation(value).tolist()
+    elif isinstance(value, torch.Tensor):
+        other, flat = value.clone(), value.clone().view(-1)
+        if len(flat):
+            at = rng.integers(len(flat))
+            flat[at] = flat[at] * float(rng.choice([0.5, 2.0])) + float(rng.integers(0, 2))
+            other = flat.view(value.shape)
+        found.look_up[name] = other
+    else:
+        found.look_up[name] = type(value)(value * rng.choice([0.5, 2.0, 0.0, 1 + 2.0**-30]))
+    if name in ("ramp", "end") and "ramps" in {term for term, _, _ in found.claim.terms}:
+        measure, share = _ramps(result), _ramps(result, found.look_up)
+        if 0 < share < 1:
+            found.claim = with_terms(found.claim, ramps=(share / measure) ** (1 / found.claim.p))
+            more = found.claim.exceptional - measure + share
+            found.claim = replace(found.claim, exceptional=max(0.0, more))
 
 
 def late_shift(found: Forgery, result: Approximation, rng: Rng) -> None:
@@ -229,8 +322,9 @@ def other_values(found: Forgery, result: Approximation, rng: Rng) -> None:
 
 
 WAYS: list[Callable[[Forgery, Approximation, Rng], None]] = [
-    single_numbers, single_numbers, dead_unit, spike, spike, late_shift, swapped_layers, moved_half,
-    new_half, other_terms, other_constants, other_values,
+    single_numbers, single_numbers, dead_unit, spike, spike, lossy_pair, scaled_unit, late_shift,
+    swapped_layers, permuted_layers, other_features, moved_half, new_half, other_terms,
+    other_constants, other_values, other_look_up,
 ]  # fmt: skip
 
 
@@ -269,21 +363,25 @@ def _excess(
         return (apart - claim.upper * (1 + 1e-9) - found.moved).nan_to_num(nan=math.inf)
     terms = {name: value for name, _, value in claim.terms}
     factor = (claim.tokens * claim.out_features) ** (1 / claim.p)
-    spoken, over = result.fused.covers(x), torch.zeros(len(x), dtype=torch.float64)
-    off = (out[spoken] - result.fused(x[spoken])).abs().flatten(1).amax(1)
+    facts = result.fused.facts() | result.fused.tensors() | found.look_up
+    look_up = fused_from(facts, {})
+    spoken, over = look_up.covers(x), torch.zeros(len(x), dtype=torch.float64)
+    off = (out[spoken] - look_up(x[spoken])).abs().flatten(1).amax(1)
     over[spoken] = off - found.moved - terms.get("rounding", 0.0) / factor - 1e-9
     if "ramps" in terms:
-        reach = terms["ramps"] / factor / _ramps(result) ** (1 / claim.p) - claim.bound
+        share = _ramps(result, found.look_up)
+        reach = terms["ramps"] / factor / share ** (1 / claim.p) - claim.bound
         over = torch.maximum(over, out.abs().flatten(1).amax(1) - reach * (1 + 1e-9) - found.moved)
     return over.nan_to_num(nan=math.inf)
 
 
-def _ramps(result: Approximation) -> float:
+def _ramps(result: Approximation, other: dict[str, Any] | None = None) -> float:
     """The measure of inputs on ramps, which every cell of "yun" has, and all but the last one of
     "boltzmann"; the first has an end, too."""
-    form: Any = result.fused
+    facts = result.fused.facts() | result.fused.tensors() | (other or {})
+    form: Any = fused_from(facts, {})
     if isinstance(form, CellTable):
-        share = form.ramp * form.steps + (1 - form.end)
+        share = form.ramp * form.steps + max(0.0, 1 - form.end)
     else:
         share = form.ramp * (form.steps - 1)
     return float(1 - (1 - share) ** (result.size.tokens * result.size.in_features))

@@ -10,18 +10,18 @@ import torch
 from hypothesis import strategies as st
 
 from anyseq.construct import Approximation
+from anyseq.construct.claims.claim import Claim
+from anyseq.construct.claims.facts import facts_of
+from anyseq.construct.claims.report import assumptions
 from anyseq.construct.request.error import Term, combine
 from anyseq.construct.request.kind import kind_of_function
 from anyseq.construct.request.needs import plain_attention
 from anyseq.construct.results.certificate import Certificate
 from anyseq.construct.tables.fused import fused_from
-from anyseq.construct.verifiers.claim import Claim
-from anyseq.construct.verifiers.verification import Verification
-from anyseq.construct.verifiers.verify import verify
-from anyseq.construct.verifiers.verify_report import assumptions
 from anyseq.design import Design
 from anyseq.nn import Stack, StackShape
 from anyseq.positions import NoPosition
+from anyseq.verify import Facts, Verification, verify
 
 
 def claim_of(result: Approximation) -> Claim:
@@ -43,6 +43,11 @@ _CHANGES: list[Callable[[float], float]] = [
     lambda v: -v, lambda v: 0.0, lambda v: v + 1, lambda v: v - 1, lambda v: v * 2,
     lambda v: v * (1 + 1e-6), lambda v: v + 0.5, lambda v: v - 0.25, lambda v: v + 1e-6,
 ]  # fmt: skip
+
+
+def facts_about(result: Approximation) -> Facts:
+    """The facts of its claim."""
+    return facts_of(claim_of(result), result.model, result.fused)
 
 
 def wrong_number(result: Approximation, data: st.DataObject) -> dict[str, torch.Tensor]:
@@ -68,12 +73,13 @@ def is_felt(result: Approximation, weights: dict[str, torch.Tensor], x: torch.Te
 def look_again(result: Approximation, **changed: Any) -> Verification:
     """What reading says of other weights, another claim, or a table and an order that need not be
     those of any look-up; so there is no look at that."""
+    network = network_with(result, changed.get("weights", {}))
+    facts = facts_of(changed.get("claim", claim_of(result)), network, result.fused)
     found = verify(
-        changed.get("claim", claim_of(result)),
-        network=network_with(result, changed.get("weights", {})),
+        replace(facts, starts=changed.get("order", facts.starts)),
+        network=network,
         table=result.fused.tensors() | changed.get("table", {}),
         look_up=result.fused,
-        order=changed.get("order", getattr(result.fused, "offsets", None)),
     )
     return Verification(tuple(check for check in found.checks if check.name != "look-up"))
 

@@ -5,18 +5,30 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 import anyseq as aq
-from anyseq.construct.verifiers.claim import Claim
-from anyseq.construct.verifiers.verify_design import layers_of
-from anyseq.construct.verifiers.verify_hats import boxes_error
-from anyseq.construct.verifiers.verify_terms import Disagreement, terms_hold
+from anyseq.construct.claims.claim import Claim
 from anyseq.errors import FileProblem
+from anyseq.verify import verify
+from anyseq.verify.boxes import boxes_error
+from anyseq.verify.constants import values_fit
+from anyseq.verify.multisets import all_multisets
+from anyseq.verify.sizes import layers_of
+from anyseq.verify.verdict import Disagreement
 from construct.certified import NOWHERE, RESULTS
 from construct.folders import bind, tamper
-from construct.forgery import as_of, claim_of, failed, forge, network_with, with_terms
+from construct.forgery import (
+    as_of,
+    claim_of,
+    facts_about,
+    failed,
+    forge,
+    network_with,
+    with_terms,
+)
 
 
 def claim(name: str) -> Claim:
@@ -132,10 +144,10 @@ def test_nothing_else_is_added_to_the_input(name: str, added: str) -> None:
 
 
 def test_only_one_method_may_have_a_memory() -> None:
-    model = RESULTS["partition"].model
-    assert layers_of(model, memory=True)
+    model, facts = RESULTS["partition"].model, facts_about(RESULTS["partition"])
+    assert layers_of(facts, model)
     with pytest.raises(Disagreement, match="a memory: the network has, the design has not"):
-        layers_of(model, memory=False)
+        layers_of(replace(facts, parts="cells"), model)
 
 
 def test_boxes_stay_within_the_constants_of_the_cube() -> None:
@@ -171,26 +183,26 @@ def test_every_node_is_within_the_constants_of_its_boxes(column: int, at: tuple[
     """One quarter of the square is cut again, and f is 1 at a node that is on the side of another
     quarter, or inside one, and 0 elsewhere. In the quarters that were not cut it is constant."""
     small = [(x, y, 1) for x in (2, 3) for y in (2, 3)]
-    boxes = torch.tensor([(0, 0, 2), (2, 0, 2), (0, 2, 2), *small])
+    boxes = np.array([(0, 0, 2), (2, 0, 2), (0, 2, 2), *small])
     nodes = {(x, y) for x in (0, 2, 4) for y in (0, 2, 4)}
     nodes |= {(x, y) for x in (2, 3, 4) for y in (2, 3, 4)} | {at}
     keys = sorted(5 * x + y for x, y in nodes)
-    values = torch.tensor([[[float(key == 5 * at[0] + at[1])]] * 2 for key in keys]).double()
-    constants = torch.full((7, 2), math.inf).double()
-    constants[:, column] = torch.tensor([0.0] * 3 + [1e3] * 4)
+    values = np.array([[[float(key == 5 * at[0] + at[1])]] * 2 for key in keys])
+    constants = np.full((7, 2), math.inf)
+    constants[:, column] = [0.0] * 3 + [1e3] * 4
     known: dict[str, Any] = {"lipschitz": None, "curvature": None}
     known |= {("lipschitz", "curvature")[column]: 1e3}
-    held = replace(claim("adaptive"), steps=4, bound=1.0, **known)
-    table = {"values": values, "keys": torch.tensor(keys), "boxes": boxes, "constants": constants}
+    held = replace(facts_about(RESULTS["adaptive"]), steps=4, bound=1.0, **known)
+    table = {"values": values, "keys": np.array(keys), "boxes": boxes, "constants": constants}
     with pytest.raises(Disagreement, match=r"on the side of a box|not a corner of a box"):
         boxes_error(held, table, 0.0)
 
 
 def test_values_of_many_axes_fit_the_constants() -> None:
-    values = torch.arange(2.0**9).double()[:, None, None] / 2**9
-    held = replace(claim("gather"), tokens=9, features=1, steps=1, lipschitz=0.5, bound=1.0)
+    values = np.arange(2.0**9).reshape(*[2] * 9, 1) / 2**9
+    held = replace(facts_about(RESULTS["gather"]), tokens=9, features=1, steps=1, lipschitz=0.5)
     with pytest.raises(Disagreement, match="differ by"):
-        terms_hold(held, {"values": values}, {"rounding": 0.0})
+        values_fit(held, values, 0.0)
 
 
 @pytest.mark.parametrize(
@@ -350,3 +362,40 @@ def test_no_term_may_be_less_by_a_hundredth(name: str) -> None:
     for term in terms:
         found = forged(name, with_terms(claim(name), **{term: 0.99}))
         assert f"{term}:" in found.get("error", ""), (term, found)
+
+
+@pytest.mark.parametrize("name", ["yun", "yun, window", "yun, no order"])
+@pytest.mark.parametrize("end", [1.0 + 2.0**-20, 2.0, 1e9])
+def test_an_end_beyond_the_cube_does_not_make_up_for_ramps(name: str, end: float) -> None:
+    """A claim of no ramps, and a look-up that says so by an end as far out as they are wide."""
+    held, known = claim(name), RESULTS[name].fused.facts()
+    ramps = known["ramp"] * known["steps"]
+    for further in (end, 1 + ramps):
+        none = replace(with_terms(held, ramps=1e-12), exceptional=0.0)
+        assert forged(name, none, look_up={"end": further})
+        facts = replace(facts_about(RESULTS[name]), terms=none.terms, upper=none.upper)
+        assert facts.ramps is not None
+        facts = replace(facts, exceptional=0.0, ramps=replace(facts.ramps, measure=0.0))
+        model, fused = RESULTS[name].model, RESULTS[name].fused
+        found = verify(facts, network=model, table=fused.tensors(), look_up=fused)
+        assert "wider than their measure says" in failed(found)["network"]
+
+
+def test_a_table_of_one_order_is_for_tokens_that_are_alike() -> None:
+    for name, rows in (("yun", "sets"), ("rounds", "multisets")):
+        result = RESULTS[name]
+        values = result.fused.tensors()["values"]
+        facts = replace(facts_about(result), rows=rows, kind="equivariant")
+        several = all_multisets(facts.cells, facts.tokens)
+        distinct = several if rows == "multisets" else several[several[:, 0] < several[:, 1]]
+        table = {**result.fused.tensors(), "values": values[: len(distinct)]}
+        found = verify(facts, network=result.model, table=table, look_up=result.fused)
+        assert "tokens are not alike" in failed(found)["network"]
+
+
+def test_a_set_of_cells_has_the_number_that_finds_it() -> None:
+    """So few inputs are in its cells that random ones hardly tell."""
+    for name in ("yun, no order", "yun, no order, hardmax"):
+        keys = RESULTS[name].fused.tensors()["keys"].clone()
+        keys[91] += 1
+        assert "keys of the table" in forged(name, look_up={"keys": keys})["network"]

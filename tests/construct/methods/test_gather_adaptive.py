@@ -8,6 +8,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -16,15 +17,15 @@ from hypothesis import strategies as st
 import anyseq as aq
 from anyseq.base import json_sha256
 from anyseq.construct import Approximation, Example
+from anyseq.construct.claims.claim import Claim
 from anyseq.construct.request.functions import gaussian
 from anyseq.construct.request.target import Function
 from anyseq.construct.tables.fused import KuhnTable
 from anyseq.construct.tables.fused_adaptive import HatTable
-from anyseq.construct.verifiers.claim import Claim
-from anyseq.construct.verifiers.verify_hats import exact_hats
 from anyseq.errors import FileProblem, InvalidArgument
+from anyseq.verify.boxes import exact_hats
 from construct.folders import tamper
-from construct.forgery import look_again
+from construct.forgery import facts_about, look_again
 
 SPIKE = aq.functions["spike"]
 WAVES = aq.Design(2, position=aq.Sinusoidal())
@@ -154,13 +155,14 @@ def test_blocks_equal_the_look_up(name: str) -> None:
 def test_rounding_stays_within_its_term(name: str) -> None:
     """The network, and the look-up, against the sum of hats in exact fractions."""
     _, result = RESULTS[name]
-    claim, exact = certified(result), result.fused.tensors()
+    facts = facts_about(result)
+    exact = {name: tensor.numpy() for name, tensor in result.fused.tensors().items()}
     x = leaf_points(result, 1, 2)[::53][:8]
     rounding = next(term.value for term in result.error.terms if term.name == "rounding")
     with torch.no_grad():
         both = (result.model(x), result(x))
     for row, sequence in enumerate(x.flatten(1).tolist()):
-        wanted = exact_hats(claim, exact, list(map(Fraction, sequence)))
+        wanted = exact_hats(facts, exact, np.array(sequence))
         for found in both:
             for one, other in zip(found[row].flatten().tolist(), wanted.flatten(), strict=True):
                 assert abs(Fraction(one) - other) <= rounding
@@ -264,7 +266,7 @@ def test_certificates_hold(name: str) -> None:
 
 
 def test_large_grids_are_sampled_and_said_to_be(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("anyseq.construct.verifiers.verify_kuhn._WORK", 1e6)
+    monkeypatch.setattr("anyseq.verify.simplices._WORK", 1e6)
     _, result = RESULTS["spike, sup"]
     assert result.certificate is not None
     found = result.certificate.verify()

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from anyseq.base import json_sha256
+from anyseq.construct.claims.claim import Claim
+from anyseq.construct.claims.facts import facts_of
+from anyseq.construct.claims.report import same_report
 from anyseq.construct.network.built import Built
-from anyseq.construct.verifiers.claim import Claim
-from anyseq.construct.verifiers.verification import Check, Verification, digest
-from anyseq.construct.verifiers.verify_report import same_report
+from anyseq.verify import Check, Verification, digest, verify
 
 
 @dataclass(frozen=True)
@@ -60,15 +61,9 @@ class Certificate:
 
         What a file claims is first compared with what its tensors are; the work then grows with
         the square of their size at most."""
-        from anyseq.construct.verifiers.verify import verify  # slow to load
-
-        checked = verify(
-            self.claim,
-            network=self.result.model,
-            table=self.result.fused.tensors(),
-            look_up=self.result.fused,
-            order=getattr(self.result.fused, "offsets", None),
-        )
+        network, look_up = self.result.model, self.result.fused
+        facts = facts_of(self.claim, network, look_up)
+        checked = verify(facts, network=network, table=look_up.tensors(), look_up=look_up)
         return Verification(
             (same_report(self.claim, self.result), *self._same_hashes(), *checked.checks)
         )

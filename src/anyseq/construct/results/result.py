@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from anyseq.base import Progress, silent
+from anyseq.construct.claims.claim import Claim
 from anyseq.construct.network.built import Built
 from anyseq.construct.results.certificate import Certificate
-from anyseq.construct.verifiers.claim import Claim
 from anyseq.errors import InvalidArgument
 
 if TYPE_CHECKING:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 
+from anyseq.construct.claims.claim import Claim
 from anyseq.construct.methods.gather.wide import WideRecipe
 from anyseq.construct.methods.recipe import Recipe
 from anyseq.construct.request.error import combine
 from anyseq.construct.request.kind import kind_asked
 from anyseq.construct.request.needs import plain_attention
 from anyseq.construct.request.smooth import SHELLS, Smoothness
-from anyseq.construct.verifiers.claim import Claim
 from anyseq.positions import NoPosition
 
 

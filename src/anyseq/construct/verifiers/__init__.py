@@ -1,1 +1,0 @@
-"""Independent checks of a network against its claim, from weights and tables alone."""
