@@ -33,7 +33,7 @@ def curves_figure(table: Table) -> Figure | None:
     rows = -(-len(groups) // columns)
     width = 7.2 if columns == 1 else 10.4 / columns
     made, panels = figure(
-        columns, rows=rows, width=width, height=4.0 if rows == 1 else 2.5, share="xy"
+        columns, rows=rows, width=width, height=4.0 if rows == 1 else 2.5, share="y"
     )
     for panel, (name, members) in zip(panels, groups, strict=False):
         for number, bar in enumerate(members):
@@ -60,6 +60,10 @@ def curves_figure(table: Table) -> Figure | None:
             if bar.setting in experiment.published:
                 _mark(panel, experiment.published[bar.setting], colour)
         panel.set_title(name, fontsize=9, fontweight="bold", color=INK)
+    if metric == "perplexity":  # where a tenth less counts the same at any height
+        panels[0].set_yscale("log")
+        panels[0].yaxis.set_major_formatter("{x:.0f}")
+        panels[0].yaxis.set_minor_formatter("{x:.0f}")
     for panel in panels[len(groups) :]:
         panel.set_visible(False)
     _label(panels, groups, columns, metric)
@@ -81,8 +85,7 @@ def _label(panels: Sequence[Axes], groups: Sequence[object], columns: int, metri
             panel.set_ylabel(UNITS.get(metric, metric.replace("_", " ")).split(",")[0])
         if place + columns >= len(groups):
             panel.set_xlabel("steps of training")
-            panel.tick_params(labelbottom=True)
         if len(groups) == 1:  # beside the panel, where it hides no line
             panel.legend(fontsize=8, frameon=False, loc="center left", bbox_to_anchor=(1.03, 0.5))
         else:
-            panel.legend(fontsize=7, frameon=False)
+            panel.legend(fontsize=7, framealpha=0.85, edgecolor="none")
